@@ -80,3 +80,34 @@ def test_a_plan_evens_two_disks_out_and_is_carried_out(
         wait_until(is_even, "the files that have moved away are gone")
         assert "moves" in disks("--plan", tmp_path / "none.json")
         assert not (tmp_path / "none.json").exists(), "there is nothing more to move"
+
+
+def test_a_log_with_damage_is_named_with_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = f"127.0.0.1:{free_ports(1)[0]}"
+    settings = {
+        "penstock.metrics.listener": metrics,
+        "log.cleaner.threads": "0",
+        "log.cleaner.backoff.ms": "100",
+        "log.initial.task.delay.ms": "0",
+    }
+    with LocalBroker(settings, data_dir=tmp_path / "node") as broker:
+        broker.create_topic("users", configs={"cleanup.policy": "compact", "segment.bytes": str(1 << 20)})
+        words = ("produce", "users", "--key", "k", "--bootstrap", broker.bootstrap)
+        assert main([*words, *("--value", "v" * 100_000) * 30]) == 0
+        first = next(tmp_path.rglob("users-0")) / f"{0:020d}.log"
+        with first.open("r+b") as file:
+            file.seek(1000)
+            file.write(b"damage")
+        node = ("--entity", "brokers", "--name", "1", "--bootstrap", broker.bootstrap)
+        assert main(["configs", "alter", *node, "--add", "log.cleaner.threads=1"]) == 0
+
+        def told() -> str:
+            capsys.readouterr()
+            options = ("--metrics", f"http://{metrics}/metrics", "--bootstrap", broker.bootstrap)
+            assert main(["disks", *options]) == 0
+            return capsys.readouterr().out
+
+        wait_until(lambda: "users-0" in told().partition("WHY")[2], "the log is named")
+        (line,) = [line for line in told().partition("WHY")[2].splitlines() if "users-0" in line]
+        assert f"users-0/{0:020d}.log" in line
+        assert "what is damaged was kept" in line

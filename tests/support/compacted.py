@@ -27,7 +27,8 @@ KEYS = 3
 class Compacted:
     """A machine with a compacted topic, whose segments hold two records of about 1 KB, each a batch.
 
-    Attributes: `latest`, the number of the last record of each key; `written`, how many there are.
+    Attributes: `latest`, the number of the last record of each key; `written`, how many there are; `keys`, how many are
+    used in turn.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Compacted:
         self.settings = settings
         self.latest: dict[bytes, int] = {}
         self.written = 0
+        self.keys = KEYS
         self.node = LogNode(self.simulation, [self.disk], self.settings, {})
         self.node._power_lost = lambda: self.node.kill(power_failed=power_fails)  # type: ignore[method-assign]
         self.configure(**overrides)
@@ -55,7 +57,7 @@ class Compacted:
 
     def append(self, count: int) -> None:
         for _ in range(count):
-            key, number = b"key %d" % (self.written % KEYS), self.written
+            key, number = b"key %d" % (self.written % self.keys), self.written
             builder = BatchBuilder()
             builder.append(self.simulation.now_ms, key, b"%d " % number + b"v" * 1000)
             records = bytearray(builder.build())
@@ -101,6 +103,10 @@ class Compacted:
 
     def segments(self) -> list[int]:
         return [int(name.removesuffix(".log")) for name in self.files(".log")]
+
+    def leave(self, free_bytes: int) -> None:
+        """The disk has so much room besides what is on it."""
+        self.disk.capacity_bytes = sum(len(self.disk.content(path)) for path in self.disk.paths()) + free_bytes
 
     def events(self, kind: type) -> list[object]:
         return [event for event in self.node.events if isinstance(event, kind)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from penstock.config.topic import TopicConfig
 from penstock.log.compaction.cleaning import run_pass
 from penstock.log.compaction.copying import copy_the_rest
 from penstock.log.compaction.offset_map import ENTRY_BYTES, LatestOffsets, OffsetMap
+from penstock.log.compaction.parts import Room, part_of
 from penstock.log.compaction.passes import Pass, plan_pass
 from penstock.log.compaction.report import PassReport
 from penstock.log.compaction.target import Target
@@ -143,14 +144,49 @@ def planned(
 
 
 def compacted(
-    disk: Disk, work: Pass, out: str = OUT, *, offsets: LatestOffsets | None = None, buffer_bytes: int = 1 << 16
+    disk: Disk,
+    work: Pass,
+    out: str = OUT,
+    *,
+    offsets: LatestOffsets | None = None,
+    buffer_bytes: int = 1 << 16,
+    room: Room | None = None,
 ) -> PassReport:
-    """Runs a pass and leaves a whole log in the directory `out`."""
+    """Runs a pass, or the part for which there is room, and leaves a whole log in the directory `out`."""
     disk.make_directory(out)
     target = Target(disk, out)
-    report = run_pass(disk, work, offsets or OffsetMap(buffer_bytes, 0.9, HASH_KEY), target)
+    report = run_pass(disk, work, offsets or OffsetMap(buffer_bytes, 0.9, HASH_KEY), target, room)
     copy_the_rest(disk, report, target)
     return report
+
+
+def compacted_in_parts(
+    disk: Disk,
+    name: str = NAME,
+    out: str = "parts",
+    *,
+    part_bytes: int = 0,
+    buffer_bytes: int = 1 << 16,
+    make_map: Callable[[int, float, bytes], LatestOffsets] = OffsetMap,
+    **planning: Any,
+) -> list[tuple[str, PassReport]]:
+    """Runs a pass in parts whose new segments take so many bytes, one at least. Each leaves a whole log in a directory
+    of its own, of which the name is returned, and the last one's is that of the pass.
+    """
+    parts: list[tuple[str, PassReport]] = []
+    rest = None
+    while rest is not None or not parts:
+        work: Pass | None = planned(disk, name, **planning)
+        assert work is not None
+        if rest is not None:
+            work = part_of(work, rest)
+            assert work is not None, "the pass can go on"
+        name = f"{out}.{len(parts)}-0"
+        offsets = make_map(buffer_bytes, 0.9, HASH_KEY)
+        report = compacted(disk, work, name, offsets=offsets, room=Room(part_bytes, 0, 0))
+        parts.append((name, report))
+        rest = report.rest
+    return parts
 
 
 def batches_in(disk: Disk, name: str) -> list[tuple[BatchHeader, bytes]]:

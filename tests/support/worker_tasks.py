@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import signal
 import sys
 import time
@@ -25,6 +27,10 @@ def command(serve: str) -> tuple[str, ...]:
 
 COMMAND = command("serve()")
 COPIED_BYTES = 64 << 10
+IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
+"""The number of the system call by machine."""
+IOPRIO_CLASS_SHIFT = 13
+IOPRIO_IDLE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class Process:
     niceness: int
     descriptors: list[str]
     session: int
+    io_class: int | None
+    oom_score_adj: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +135,17 @@ class Look(OddTask):
                 found.append(os.readlink(f"/proc/self/fd/{name}"))
             except FileNotFoundError:
                 continue
-        return Process(os.getpid(), os.getppid(), os.nice(0), found, os.getsid(0))
+        oom_score_adj = int(Path("/proc/self/oom_score_adj").read_text())
+        return Process(os.getpid(), os.getppid(), os.nice(0), found, os.getsid(0), io_class(), oom_score_adj)
+
+
+def io_class() -> int | None:
+    """The class in which this process reads and writes, of `man ioprio_set`; None where nobody knows how to ask."""
+    number = IOPRIO_GET.get(platform.machine())
+    if number is None:
+        return None
+    priority: int = ctypes.CDLL(None, use_errno=True).syscall(number, worker_main.IOPRIO_WHO_PROCESS, 0)
+    return priority >> IOPRIO_CLASS_SHIFT if priority >= 0 else None
 
 
 class LookSoon(Look):

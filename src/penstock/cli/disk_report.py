@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.output import print_table, size_text
+from penstock.cli.output import print_table, printable, size_text
 from penstock.client.log_directories import ReplicaInDirectory
 from penstock.errors import ErrorCode, UnreachableError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.client.log_directories import Described, LogDirectoryState
     from penstock.placement.evening import Move
 
-OK, CORDONED, FULL, OFFLINE = "ok", "cordoned", "full", "offline"
+OK, CORDONED, SLOW, FULL, OFFLINE = "ok", "cordoned", "slow", "full", "offline"
 UNKNOWN = "-"
 
 
@@ -28,12 +28,14 @@ class Disk:
 
     @property
     def health(self) -> str:
-        """Offline before full before cordoned. Without metrics, full means that no byte is usable."""
+        """Offline before full before slow before cordoned. Without metrics, full means that no byte is usable."""
         if self.state.error is not ErrorCode.NONE:
             return OFFLINE
         told = None if self.metrics is None else self.metrics.full
         if told or (told is None and self.state.usable_bytes == 0):
             return FULL
+        if self.metrics is not None and self.metrics.slow:
+            return SLOW
         return CORDONED if self.state.is_cordoned else OK
 
     @property
@@ -77,7 +79,7 @@ def is_well(disks: Sequence[Disk], silent: Mapping[int, str]) -> bool:
 
 
 def print_disks(disks: Sequence[Disk], top: int) -> None:
-    """Prints a line for each directory, then its largest replicas."""
+    """Prints a line for each directory, then its largest replicas, and which logs the cleaner could not clean."""
     with_metrics = any(disk.metrics is not None for disk in disks)
     head = ["BROKER", "DIRECTORY", "HEALTH", "REPLICAS", "LOGS", "USED", "FREE", "TOTAL"]
     if with_metrics:
@@ -95,6 +97,34 @@ def print_disks(disks: Sequence[Disk], top: int) -> None:
             ],
             right=("BROKER", "SIZE"),
         )
+    print_uncleanable(disks)
+
+
+def print_uncleanable(disks: Sequence[Disk]) -> None:
+    """Which logs the cleaner could not clean, and why, as far as the brokers name them."""
+    told = [(disk, disk.metrics) for disk in disks if disk.metrics is not None and disk.metrics.uncleanable_logs]
+    if not told:
+        return
+    print()
+    print_table(
+        ("BROKER", "DIRECTORY", "UNCLEANABLE", "SIZE", "WHY"),
+        [
+            (
+                disk.state.broker,
+                disk.state.path,
+                printable(f"{log.topic}-{log.partition}"),
+                size_text(log.size_bytes),
+                printable(log.reason),
+            )
+            for disk, metrics in told
+            for log in metrics.uncleanable_logs
+        ],
+        right=("BROKER", "SIZE"),
+    )
+    for disk, metrics in told:
+        more = (metrics.uncleanable or 0) - len(metrics.uncleanable_logs)
+        if more > 0:
+            print(f"and {more:,} more on broker {disk.state.broker} in {disk.state.path}")
 
 
 def cells(disk: Disk) -> list[object]:
@@ -155,6 +185,7 @@ def disk_json(disk: Disk, top: int) -> dict[str, Any]:
         "write_rate_bytes": None if metrics is None else metrics.write_rate_bytes,
         "uncleanable": None if metrics is None else metrics.uncleanable,
         "uncleanable_bytes": None if metrics is None else metrics.uncleanable_bytes,
+        "uncleanable_logs": None if metrics is None else [asdict(each) for each in metrics.uncleanable_logs],
         "largest": [
             {
                 "topic": each.topic,

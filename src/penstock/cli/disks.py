@@ -1,11 +1,11 @@
 """Show the log directories of all brokers: use, health, write rate, largest replicas, and what to move.
 
-The exit code is 1 if a directory is offline or full, or a broker does not answer. Whether a directory is full, its
-reserve, its write rate and its uncleanable logs are known from the /metrics of Penstock brokers (--metrics); without
-it, only a directory without a usable byte counts as full. All else works with Apache Kafka, too.
+The exit code is 1 if a directory is offline or full, or a broker does not answer. Whether a directory is full or slow,
+its reserve, its write rate and its uncleanable logs are known from the /metrics of Penstock brokers (--metrics);
+without it, only a directory without a usable byte counts as full. All else works with Apache Kafka, too.
 
 --plan writes moves that even out the free space: from the fullest directory to the emptiest, the replica after whose
-move the two are the most alike. Nothing goes to a full, offline or cordoned directory, to a broker that has the
+move the two are the most alike. Nothing goes to a full, slow, offline or cordoned directory, to a broker that has the
 partition already, or into fewer racks; replicas under 1 MiB stay. `penstock cluster reassign --plan` carries it out.
 What has moved away takes space until file.delete.delay.ms (a minute) is over: make the next plan after that.
 

@@ -9,14 +9,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.cli.common import Actions, add_action, add_flag, add_json, add_option, add_pairs, pairs
+from penstock.cli.log_progress import Progress, bytes_below
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
+    from penstock.cli.told_disk import ToldDisk
     from penstock.config.topic import TopicConfig
     from penstock.log.compaction.offset_map import LatestOffsets
+    from penstock.log.compaction.passes import Pass
     from penstock.log.compaction.report import PassReport
     from penstock.log.compaction.target import Target
     from penstock.log.disk import Disk
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 LOAD_FACTOR = 0.9
 BUFFER_MB = 128
 BUFFER_MAX_MB = 65_536
+READINGS = 3
+"""How often a pass reads a segment, at most: where its batches are, then the keys, then what stays."""
 MB = 1 << 20
 PARTIAL = ".partial"
 """After the name of a copy that is not whole; no broker takes such a directory for a partition's."""
@@ -53,6 +58,23 @@ class Defaults:
     topic_defaults: TopicConfig
 
 
+class Shown(NamedTuple):
+    """The progress of one of the directories."""
+
+    progress: Progress
+    directory: str
+
+    def begin(self, disk: ToldDisk, work: Pass, *, copies: bool) -> None:
+        """The pass is planned: what it reads counts from now on. `copies`: all other segments are copied besides."""
+        log_bytes, read_bytes = bytes_below(self.directory), 0
+        for segment in work.segments:
+            readings = READINGS if segment.end_offset > work.first_dirty_offset else READINGS - 1
+            read_bytes += readings * segment.size_bytes
+            log_bytes -= segment.size_bytes
+        self.progress.expect(self.directory, read_bytes + (log_bytes if copies else 0))
+        disk.told = self.progress.of(self.directory)
+
+
 def compact_action(arguments: argparse.Namespace) -> int:
     """Prints a report for each directory; 1 if something in one is damaged."""
     from penstock.cli.output import print_json
@@ -64,15 +86,18 @@ def compact_action(arguments: argparse.Namespace) -> int:
     places = [place_of(directory) for directory in arguments.directories]
     if arguments.to is not None:
         check_target(arguments.to, places)
+    progress = Progress(arguments.directories, readings=READINGS)
     reports = []
     for (parent, name), directory in zip(places, arguments.directories, strict=True):
-        report = compacted(parent, name, arguments.to, config, arguments.buffer_mb * MB)
-        reports.append(report)
+        shown = Shown(progress, directory)
+        report, no_room = compacted(parent, name, arguments.to, config, arguments.buffer_mb * MB, shown=shown)
+        progress.clear()
+        reports.append((report, no_room))
         if not arguments.json:
-            print_report(directory, report, arguments.to)
+            print_report(directory, report, arguments.to, no_room)
     if arguments.json:
-        print_json([report_json(report) for report in reports])
-    return 1 if any(report.problems for report in reports) else 0
+        print_json([report_json(*each) for each in reports])
+    return 1 if any(report.problems for report, _ in reports) else 0
 
 
 def place_of(directory: str) -> tuple[str, str]:
@@ -109,18 +134,21 @@ def check_target(out: str, places: Sequence[tuple[str, str]]) -> None:
             raise UsageError(f"two of the directories are named {name}, and both copies would be in {out}/{name}")
 
 
-def compacted(parent: str, name: str, out: str | None, config: TopicConfig, buffer_bytes: int) -> PassReport:
-    """One pass over one log, now. Raises StorageError for a log that must be recovered first, ConfigError for too
-    small a buffer.
+def compacted(
+    parent: str, name: str, out: str | None, config: TopicConfig, buffer_bytes: int, *, shown: Shown
+) -> tuple[PassReport, str]:
+    """One pass over one log, now; and, in a dry run, why a broker would have no room for it, "" if it has.
+
+    Raises StorageError for a log that must be recovered first, ConfigError for too small a buffer.
     """
+    from penstock.cli.told_disk import ToldDisk
     from penstock.log.compaction.cleaning import run_pass
     from penstock.log.compaction.copying import copy_the_rest
     from penstock.log.compaction.passes import plan_pass
     from penstock.log.loading import load
-    from penstock.server.disk import BlockingDisk
 
     now_ms = time.time_ns() // 1_000_000
-    disk = BlockingDisk(0, parent, writable=False)
+    disk = ToldDisk(parent)
     try:
         start, clean_offset, high_watermark = checkpointed(disk, name)
         loaded = load(disk, name, log_start_offset=start, wall_ms=now_ms)
@@ -135,14 +163,28 @@ def compacted(parent: str, name: str, out: str | None, config: TopicConfig, buff
             now_ms=now_ms,
         )
         offsets = key_map(buffer_bytes)
+        shown.begin(disk, work, copies=out is not None)
         if out is None:
-            return run_pass(disk, work, offsets, None)
+            return run_pass(disk, work, offsets, None), without_room(disk, work)
         with copying(out, name) as target:
             report = run_pass(disk, work, offsets, target)
             copy_the_rest(disk, report, target)
-        return report
+        return report, ""
     finally:
         disk.close()
+
+
+def without_room(disk: Disk, work: Pass) -> str:
+    """Why a broker would have no room for the largest new segment; "" if it has. The reserve is the default one."""
+    from penstock.log.compaction.parts import NoRoom, Room
+    from penstock.log.space import reserve_of
+
+    room = Room.of(disk.free_bytes(), reserve_of(None, disk.total_bytes()), 0)
+    try:
+        room.check(disk, max((segment.size_bytes for segment in work.to_clean), default=0))
+    except NoRoom as error:
+        return str(error)
+    return ""
 
 
 def key_map(buffer_bytes: int) -> LatestOffsets:
@@ -198,12 +240,12 @@ def checkpointed(disk: Disk, name: str) -> tuple[int, int | None, int | None]:
     return found[0] or 0, found[1], found[2]
 
 
-def report_json(report: PassReport) -> dict[str, Any]:
+def report_json(report: PassReport, no_room: str) -> dict[str, Any]:
     groups = [{**asdict(group), "removed": group.removed} for group in report.groups]
-    return {**asdict(report), "groups": groups}
+    return {**asdict(report), "groups": groups, "no_room": no_room}
 
 
-def print_report(directory: str, report: PassReport, out: str | None) -> None:
+def print_report(directory: str, report: PassReport, out: str | None, no_room: str = "") -> None:
     """A line for each new segment, the sums, and what is damaged."""
     from penstock.cli.output import RED, counted, paint, print_table, size_text
 
@@ -224,6 +266,8 @@ def print_report(directory: str, report: PassReport, out: str | None) -> None:
         print("  nothing can be cleaned: the active segment never is, nor what lies beyond the last stable offset")
     else:
         print_table(HEAD, [row(group) for group in report.groups], right=HEAD[1:])
+    if no_room:
+        print(f"  a broker cannot clean it now: {no_room}")
     for problem in report.problems:
         print("  " + paint(f"PROBLEM: {problem}", RED))
     if report.problem_count > len(report.problems):

@@ -13,14 +13,14 @@ SEGMENT = ".log"
 
 
 class Progress:
-    """See the module's head."""
+    """See the module's head. `readings`: how often the work reads a log, at most."""
 
-    def __init__(self, directories: Iterable[str]) -> None:
+    def __init__(self, directories: Iterable[str], *, readings: int = 1) -> None:
         from penstock.cli.progress import Lines
 
-        self.total_bytes = sum(map(bytes_below, directories))
+        self.expected = {path: readings * bytes_below(path) for path in directories}
         self.done_bytes = 0
-        self.lines = Lines() if self.total_bytes >= PROGRESS_FROM_BYTES else None
+        self.lines = Lines() if sum(self.expected.values()) >= PROGRESS_FROM_BYTES else None
         self.drawn_at = 0.0
 
     def of(self, path: str) -> Callable[[int], None]:
@@ -33,6 +33,14 @@ class Progress:
                 self.lines.show([self.text(path)])
 
         return add
+
+    def expect(self, path: str, count: int) -> None:
+        """The work in one of the directories turns out to be to read so many bytes."""
+        self.expected[path] = count
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.expected.values())
 
     def text(self, path: str) -> str:
         from penstock.cli.output import size_text

@@ -36,6 +36,11 @@ def not_empty(text: str) -> str | None:
     return None if text else "is empty"
 
 
+def part_of_all(value: float) -> str | None:
+    """More than nothing and at most all of it, which NaN is not, though no bound refuses it."""
+    return None if 0 < value <= 1 else "is out of range: it must be more than 0 and at most 1"
+
+
 def throttled_replicas(elements: tuple[str, ...]) -> str | None:
     """`*`, or replicas as `partition:broker`."""
     if elements == ("*",) or all(THROTTLED_REPLICA.fullmatch(element) for element in elements):

@@ -23,6 +23,9 @@ KNOWN_CLASSES = {
     "metric.reporters": ("org.apache.kafka.common.metrics.JmxReporter",),
 }
 """Class names of Kafka that have a counterpart here. Every other class name is an error."""
+CLEANER_BUFFER_MIN_BYTES = 100
+"""The least memory for keys of one thread of the log cleaner. With so little it gets on a few keys at a time; Apache
+Kafka wants more than 1 MiB."""
 NOT_YET_SUPPORTED_CLASSES = {"authorizer.class.name": ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",)}
 """Class names that will have a counterpart; accepting one before it works would leave a cluster open."""
 
@@ -103,7 +106,7 @@ def check_identity(settings: BrokerSettings, given: Mapping[str, str]) -> dict[s
 
 
 def check_logs(settings: BrokerSettings) -> None:
-    """Log directories, rolling and retention."""
+    """Log directories, rolling, retention, and the memory of the log cleaner."""
     directories = settings.directories
     require(bool(directories), "log.dirs is empty: it must name at least one directory")
     require(len(set(directories)) == len(directories), "log.dirs names a directory twice")
@@ -122,6 +125,12 @@ def check_logs(settings: BrokerSettings) -> None:
         ("log.retention.hours", settings.log_retention_hours),
     ):
         require(value != 0, f"{name} = 0 would delete everything at once: it must be at least 1, or -1 for no limit")
+    threads, buffer_bytes = settings.log_cleaner_threads, settings.log_cleaner_dedupe_buffer_size
+    require(
+        buffer_bytes // max(threads, 1) >= CLEANER_BUFFER_MIN_BYTES,
+        f"log.cleaner.dedupe.buffer.size = {buffer_bytes} has no room for a single key of each of "
+        f"log.cleaner.threads = {threads}: it must be at least {CLEANER_BUFFER_MIN_BYTES} for each, better some MiB",
+    )
 
 
 def check_replication(settings: BrokerSettings) -> None:

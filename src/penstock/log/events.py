@@ -158,6 +158,23 @@ class LogCleaned:
 
 
 @dataclass(frozen=True, slots=True)
+class LogPartCleaned:
+    """A part of a pass is in use: the segments from one base offset to before another. The next part follows."""
+
+    log: str
+    first_offset: int
+    next_offset: int
+    before_bytes: int
+    after_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.log}: cleaned the segments from {self.first_offset} to before {self.next_offset};"
+            f" {self.before_bytes} bytes before, {self.after_bytes} now; the rest follows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LogNotCleaned:
     """The cleaner could not clean a log, or kept what is damaged in it. It tries again."""
 
@@ -222,6 +239,7 @@ LogEvent = (
     | CheckpointUnreadable
     | LogCleaned
     | LogNotCleaned
+    | LogPartCleaned
     | SegmentsRetired
     | StrayFound
 )

@@ -1,6 +1,6 @@
 """Limits of logs: open files, what is kept in memory, and how much one look or step reads."""
 
-from penstock.config.values import KiB, MiB
+from penstock.config.values import GiB, KiB, MiB
 
 GROUP_FSYNC_FILES_MAX = 64
 """Files that one round of fsyncs covers, directories of new files included; logs with further ones wait for the next
@@ -93,8 +93,13 @@ CLEANING_PROBLEMS_REPORTED_MAX = 100
 """Damaged batches and segments that the report of a cleaner's pass names; it counts the others."""
 CLEANING_TASK_MAX_MS = 1_800_000
 """How long a worker may take for a pass of the cleaner, and so much longer for each GiB."""
+CLEANING_PART_BYTES = 16 * GiB
+"""The new segments of one part of a pass of the cleaner take no more than this, or than the segments in which it looks
+for keys, if those are larger: the next part begins when they are in use. It is what a pass needs besides at most."""
 CLEANING_AGAIN_MS = 600_000
 """After this time a log that could not be cleaned is tried again; sooner if its topic's configuration changes."""
+CLEANING_HELD_MS = 600_000
+"""A log that waits for so long to be opened, closed or given other segments counts as a dead thread of the cleaner."""
 CLEANING_LOOK_REPLICAS_MAX = 32
 """Logs whose files one look for what is to be cleaned goes through."""
 COMPILED_MIN_BYTES = 1 * MiB

@@ -143,7 +143,7 @@ class LogManager:
         )
         self._retiring = Retiring(table, deadlines, outbox, retention, logs, places, removals, wall, report)
         self.cleaner = LogCleaner(
-            table, deadlines, outbox, cleaning, logs, places, failures, points, removals, wall, random, report
+            table, deadlines, outbox, cleaning, logs, places, failures, points, removals, wall, random, report, bug
         )
         self.moving = Moving(table, outbox, logs, places, points, removals, retention, cleaning, random)
         self.strays = Strays(table, logs, places, failures, retention, cleaning, report)

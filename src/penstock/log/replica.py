@@ -69,18 +69,22 @@ class Replica:
             its segments have; then called whenever a step has ended with it closed. Where there is no room to close it,
             it is open and not frozen any more, and this is called, too.
         cuts: how often its log was truncated.
+        dirty_ratio, overdue_ms: which share of it was not cleaned, and by how much a record there is older than
+            max.compaction.lag.ms, when the log cleaner looked last; 0 if it does not clean it.
         unused: its directory has been made and nothing in it yet, so that opening it needs no look.
     """
 
     __slots__ = (
         "cuts",
         "directory",
+        "dirty_ratio",
         "error",
         "flush_set",
         "frozen",
         "log",
         "opened",
         "opening",
+        "overdue_ms",
         "own_name",
         "partition",
         "retention_ms",
@@ -116,6 +120,8 @@ class Replica:
         self.own_name = own_name
         self.frozen: Callable[[int], None] | None = None
         self.cuts = 0
+        self.dirty_ratio = 0.0
+        self.overdue_ms = 0
         self.unused = False
 
     @property

@@ -11,7 +11,13 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from penstock.metadata.image import NO_LEADER
-from penstock.node.limits import METRICS_GROUP_OFFSETS_MAX, METRICS_PARTITIONS_MAX, METRICS_PARTITIONS_PER_STEP
+from penstock.node.limits import (
+    METRICS_GROUP_OFFSETS_MAX,
+    METRICS_PARTITIONS_MAX,
+    METRICS_PARTITIONS_PER_STEP,
+    METRICS_REASON_CHARACTERS_MAX,
+    METRICS_UNCLEANABLE_LOGS_MAX,
+)
 from penstock.node.metrics import COUNTER, GAUGE, Sample
 
 if TYPE_CHECKING:
@@ -196,31 +202,54 @@ def partition_samples(logs_here: LogManager) -> Steps:
 
 def cleaner_samples(logs_here: LogManager) -> Steps:
     """What the log cleaner does, with Kafka's names where it has them; figures of a pass are the last one's."""
-    cleaner, name = logs_here.cleaner, "kafka_log_logcleanermanager"
-    uncleanable: dict[str, list[Replica]] = {each.path: [] for each in logs_here.table.directories}
-    for replica in cleaner.uncleanable:
-        uncleanable[replica.directory.path].append(replica)
-    text = "Logs of a directory that the cleaner could not clean, or not all of."
-    for path, replicas in uncleanable.items():
-        yield Sample(f"{name}_uncleanable_partitions_count", GAUGE, text, len(replicas), {"logDirectory": path})
-    for path, replicas in uncleanable.items():
-        size_bytes = sum(replica.known_bytes for replica in replicas)
-        yield Sample(f"{name}_uncleanable_bytes", GAUGE, "Bytes of these logs.", size_bytes, {"logDirectory": path})
-    text = "Share of the dirtiest log that was not cleaned when the cleaner looked last, in percent."
-    yield Sample(f"{name}_max_dirty_percent", GAUGE, text, round(100 * cleaner.max_dirty_ratio))
+    cleaner, name, dirty_ratio, delay_ms = logs_here.cleaner, "kafka_log_logcleanermanager", 0.0, 0
+    for number, replica in enumerate(list(logs_here.table.replicas()), start=1):
+        dirty_ratio, delay_ms = max(dirty_ratio, replica.dirty_ratio), max(delay_ms, replica.overdue_ms)
+        if not number % METRICS_PARTITIONS_PER_STEP:
+            yield None
+    yield from uncleanable_samples(logs_here)
+    text = "Share of the dirtiest log that was not cleaned when the cleaner looked at it last, in percent."
+    yield Sample(f"{name}_max_dirty_percent", GAUGE, text, round(100 * dirty_ratio))
     text = "Time since the cleaner looked at logs last; it does when some may be due."
     yield Sample(f"{name}_time_since_last_run_ms", GAUGE, text, max(logs_here.deadlines.now_ms - cleaner.looked_ms, 0))
     name, last = "kafka_log_logcleaner", cleaner.last_pass
-    text = "How far beyond max.compaction.lag.ms a log was when the cleaner looked last."
-    yield Sample(f"{name}_max_compaction_delay_secs", GAUGE, text, cleaner.max_delay_ms // 1000)
+    text = "How far beyond max.compaction.lag.ms a log was, at most, when the cleaner looked at it last."
+    yield Sample(f"{name}_max_compaction_delay_secs", GAUGE, text, delay_ms // 1000)
     yield Sample(f"{name}_max_clean_time_secs", GAUGE, "Time that a pass took.", last.took_ms // 1000)
     text = "Share of a log that was left by a pass, in percent."
     yield Sample(f"{name}_cleaner_recopy_percent", GAUGE, text, round(100 * last.recopied_ratio))
     text = "Share of its buffer that a pass has filled with keys, in percent."
     yield Sample(f"{name}_max_buffer_utilization_percent", GAUGE, text, round(100 * last.buffer_used_ratio))
+    text = "Of log.cleaner.threads, those held up for ten minutes or more by a log directory that does not answer."
+    yield Sample(f"{name}_deadthreadcount", GAUGE, text, cleaner.dead_threads)
     yield Sample("penstock_log_cleaner_passes_total", COUNTER, "Passes over logs in use now.", cleaner.cleaned_logs)
     text = "Bytes by which the cleaner has made logs smaller."
     yield Sample("penstock_log_cleaner_removed_bytes_total", COUNTER, text, cleaner.removed_bytes)
+
+
+def uncleanable_samples(logs_here: LogManager) -> Iterator[Sample]:
+    """The logs that the cleaner could not clean: how many, and the first of them with the reason."""
+    name, table = "kafka_log_logcleanermanager_uncleanable", logs_here.table
+    found = [each for each in logs_here.cleaner.uncleanable.items() if table.find(*each[0].key) is each[0]]
+    of_directory: dict[str, list[Replica]] = {each.path: [] for each in table.directories}
+    for replica, _ in found:
+        of_directory[replica.directory.path].append(replica)
+    text = "Logs of a directory that the cleaner could not clean, or not all of."
+    for path, replicas in of_directory.items():
+        yield Sample(f"{name}_partitions_count", GAUGE, text, len(replicas), {"logDirectory": path})
+    for path, replicas in of_directory.items():
+        size_bytes = sum(replica.known_bytes for replica in replicas)
+        yield Sample(f"{name}_bytes", GAUGE, "Bytes of these logs.", size_bytes, {"logDirectory": path})
+    text = "Bytes of a log that the cleaner could not clean, or not all of, and why."
+    for replica, reason in found[:METRICS_UNCLEANABLE_LOGS_MAX]:
+        labels = {
+            "directory": str(replica.directory.index),
+            "path": replica.directory.path,
+            "topic": replica.topic,
+            "partition": str(replica.partition),
+            "reason": reason[:METRICS_REASON_CHARACTERS_MAX],
+        }
+        yield Sample("penstock_log_cleaner_uncleanable_bytes", GAUGE, text, replica.known_bytes, labels)
 
 
 def fsync_samples(logs_here: LogManager) -> Iterator[Sample]:

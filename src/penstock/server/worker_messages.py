@@ -21,10 +21,10 @@ from typing import Any
 from penstock import __version__
 from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode
-from penstock.log.compaction.passes import LastRecord, Pass, SealedSegment
+from penstock.log.compaction.passes import LastRecord, Pass, Rest, SealedSegment
 from penstock.log.compaction.report import Counted, GroupReport, PassReport
 from penstock.log.compaction.task import PassOutcome, RunPass
-from penstock.log.compaction.transactions import AbortedTransaction
+from penstock.log.compaction.transactions import AbortedTransaction, TransactionState
 from penstock.log.disk import FileInfo
 from penstock.log.loading import OpenArguments
 from penstock.log.producer_state import Marker
@@ -93,6 +93,8 @@ COMPACTION = (
     SealedSegment,
     LastRecord,
     AbortedTransaction,
+    Rest,
+    TransactionState,
     PassReport,
     GroupReport,
     Counted,

@@ -54,6 +54,13 @@ DIFFERENCES = {
     ("follower.replication.throttled.replicas", ","): "two empty replicas are refused here",
     ("group.coordinator.rebalance.protocols", ""): "has no meaning here",
     ("group.coordinator.rebalance.protocols", " "): "has no meaning here",
+    **{
+        ("log.cleaner.io.buffer.load.factor", text): "no table can be filled so far, or none of it is used"
+        for text in (
+            *("5", " 5 ", "+5", "-1", "-2", "0", "1.5", "1e3", "NaN", "2147483648", "-9223372036854775809"),
+            "9223372036854775807",
+        )
+    },
 }
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from threading import Event
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 from support.processes import Cluster, wait_until
 
 TOPIC = "profiles"
@@ -138,6 +146,59 @@ def test_offsets_that_groups_have_committed_outlive_the_cleaning_of_their_topic(
 SLOWLY = {**SETTINGS, "log_cleaner_io_max_bytes_per_second": 25_000_000}
 """A pass takes some tenths of a second, long enough to be met in the middle of it; some end before the kill."""
 KILLS, ATTEMPTS = 50, 200
+
+
+def in_passes(cluster: Cluster, id_: int) -> list[psutil.Process]:
+    """The workers of a node that are writing new segments."""
+    found = []
+    for worker in psutil.Process(cluster.processes[id_].pid).children():
+        with suppress(psutil.NoSuchProcess):
+            if any(file.path.endswith(".cleaned") for file in worker.open_files()):
+                found.append(worker)
+    return found
+
+
+def test_workers_that_are_killed_in_passes_cost_no_value_and_later_passes_succeed(tmp_path: Path) -> None:
+    number = 0
+    latest: dict[bytes, bytes] = {}
+    struck: list[int] = []
+    with Cluster(tmp_path, 1, **SLOWLY, offsets_topic_replication_factor=1) as cluster:
+        data = cluster.path(1) / "data" / f"{TOPIC}-0"
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, 1, config=COMPACTED)])[TOPIC].result(TIMEOUT_S)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+
+        def write(count: int) -> None:
+            nonlocal number
+            for _ in range(count):
+                key, value = b"%d" % (number % KEYS), b"%d " % number + b"v" * 500
+                producer.produce(TOPIC, value, key, partition=0)
+                latest[key] = value
+                number += 1
+                producer.poll(0)
+
+        def killed() -> bool:
+            """Writes on, and kills each worker that is met in a pass."""
+            write(100)
+            for worker in in_passes(cluster, 1):
+                worker.kill()
+                struck.append(worker.pid)
+            return f"{TOPIC}-0 cannot be cleaned" in cluster.log(1)
+
+        wait_until(killed, "a pass is given up after two tries")
+        assert producer.flush(TIMEOUT_S) == 0
+        assert len(set(struck)) >= 2
+        assert not list(data.glob("*.cleaned"))
+        assert read_all(cluster)[1] == latest
+
+        passes = cleaned(cluster, 1, f"{TOPIC}-0")
+        change = ConfigEntry("min.cleanable.dirty.ratio", "0.05", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[change])
+        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+        wait_until(lambda: cleaned(cluster, 1, f"{TOPIC}-0") > passes, "the change has it tried again")
+        count, found = read_all(cluster)
+        assert found == latest
+        assert count < number
 
 
 @pytest.mark.long

@@ -10,8 +10,18 @@ from random import Random
 
 import pytest
 from interop.kafka_peer import KafkaPeer, run_tool
-from support.compaction import DAY_MS, HASH_KEY, History, batches_in, compacted, planned, producers, records_in
-from support.logs import NAME
+from support.compaction import (
+    DAY_MS,
+    HASH_KEY,
+    History,
+    batches_in,
+    compacted,
+    compacted_in_parts,
+    planned,
+    producers,
+    records_in,
+)
+from support.logs import NAME, topic_config
 from support.processes import wait_until
 
 from penstock.log.checkpoints import CLEANER_OFFSET, parse_checkpoint
@@ -27,7 +37,9 @@ CLEANED_TIMEOUT_S = 60
 
 
 def random_history(seed: int, now_ms: int) -> History:
-    """Keys, delete markers, records without a key, every codec, producers, transactions that commit and abort."""
+    """Keys, delete markers, records without a key, every codec, producers, transactions that commit and abort and
+    go over several segments.
+    """
     random, history = Random(seed), History.empty()
 
     def pairs(most: int) -> list[tuple[bytes | None, bytes | None]]:
@@ -45,9 +57,10 @@ def random_history(seed: int, now_ms: int) -> History:
         elif history.open:
             history.end(random.choice(list(history.open)), commit=random.random() < 0.5, timestamp_ms=now_ms)
         if number % 60 == 59:
-            for producer_id in list(history.open):
-                history.end(producer_id, commit=False, timestamp_ms=now_ms)
             history.roll()
+    for producer_id in list(history.open):
+        history.end(producer_id, commit=False, timestamp_ms=now_ms)
+    history.roll()
     history.append([(b"key 1", b"active")], timestamp_ms=now_ms)
     history.one.close()
     return history
@@ -76,11 +89,14 @@ def test_kafkas_cleaner_and_ours_leave_the_same(seed: int, tmp_path: Path) -> No
     now_ms = round(time.time() * 1000)
     history = random_history(seed, now_ms)
     ours = history.one.disk
-    compacted(ours, planned(ours, now_ms=now_ms - 2 * DAY_MS), OTHER)  # its delete horizons passed a day ago
+    small = topic_config(index_interval_bytes=100, segment_bytes=100)  # each segment is a group
+    compacted(ours, planned(ours, config=small, now_ms=now_ms - 2 * DAY_MS), OTHER)  # its horizons passed a day ago
     first, second = planned(ours, now_ms=now_ms), planned(ours, OTHER, now_ms=now_ms)
     compacted(ours, first, "first-0", offsets=offset_map(1 << 16, 0.9, HASH_KEY))
-    compacted(ours, second, "second-0", offsets=offset_map(1 << 16, 0.9, HASH_KEY))
-    assert len(records_in(ours, "second-0")) < len(records_in(ours, "first-0")) < len(records_in(ours, TOPIC)) / 5
+    parts = compacted_in_parts(ours, OTHER, "second", make_map=offset_map, config=small, now_ms=now_ms)
+    assert len(parts) > 1
+    second_name = parts[-1][0]
+    assert len(records_in(ours, second_name)) < len(records_in(ours, "first-0")) < len(records_in(ours, TOPIC)) / 5
 
     kafka = KafkaPeer(tmp_path, properties={"log.cleaner.backoff.ms": 100})
     with kafka:
@@ -102,7 +118,7 @@ def test_kafkas_cleaner_and_ours_leave_the_same(seed: int, tmp_path: Path) -> No
         )
         kafka.stop()
         with disk_of(directory) as theirs:
-            for name, mine in ((TOPIC, "first-0"), (OTHER, "second-0")):
+            for name, mine in ((TOPIC, "first-0"), (OTHER, second_name)):
                 assert records_in(theirs, name) == records_in(ours, mine)
                 assert producers(theirs, name) == producers(ours, mine)
                 assert outline(theirs, name) == outline(ours, mine)

@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 
 from penstock.cli import disk_metrics, disks
-from penstock.cli.disk_metrics import DirectoryMetrics, addresses, read_metrics
+from penstock.cli.disk_metrics import DirectoryMetrics, UncleanableLog, addresses, read_metrics
 from penstock.cli.disk_plan import plan_moves
-from penstock.cli.disk_report import CORDONED, FULL, OFFLINE, OK, Disk, disks_json, disks_of, print_disks
+from penstock.cli.disk_report import CORDONED, FULL, OFFLINE, OK, SLOW, Disk, disks_json, disks_of, print_disks
 from penstock.cli.main import main
 from penstock.client.cluster import BrokerState, ClusterState, Ongoing
 from penstock.client.log_directories import Described, LogDirectoryState, ReplicaInDirectory
 from penstock.client.view import PartitionView, View
 from penstock.config.values import GiB, MiB
 from penstock.errors import ErrorCode, UnreachableError, UsageError
+from penstock.node.metrics import GAUGE, Sample
+from penstock.server.metrics import PrometheusText
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 URL = "http://n1:9644/metrics"
@@ -33,6 +35,11 @@ penstock_log_directory_full{directory="1",path="/with \\"quotes\\" and } in it"}
 penstock_log_directory_write_rate_bytes{directory="1",path="/n"} NaN
 kafka_log_logcleanermanager_uncleanable_partitions_count{logDirectory="/a"} 2
 kafka_log_logcleanermanager_uncleanable_bytes{logDirectory="/a"} 7
+penstock_log_cleaner_uncleanable_bytes{directory="0",path="/a",topic="t",partition="4",reason="no \\"room\\": {5}\\n"} 7
+penstock_log_cleaner_uncleanable_bytes{directory="0",path="/a",topic="t",partition="x",reason="no partition"} 7
+penstock_lane_healthy{directory="0"} 0
+penstock_lane_healthy{directory="1"} 1
+penstock_lane_healthy{directory="2"} 0
 """
 
 
@@ -99,6 +106,11 @@ Say = Callable[..., tuple[int, str, str]]
         (Disk(state(free_bytes=0)), FULL),
         (Disk(state(), DirectoryMetrics(full=True)), FULL),
         (Disk(state(cordoned=True), DirectoryMetrics(full=True)), FULL),
+        (Disk(state(), DirectoryMetrics(full=False, slow=True)), SLOW),
+        (Disk(state(cordoned=True), DirectoryMetrics(full=False, slow=True)), SLOW),
+        (Disk(state(), DirectoryMetrics(full=True, slow=True)), FULL),
+        (Disk(offline(), DirectoryMetrics(full=False, slow=True)), OFFLINE),
+        (Disk(state(), DirectoryMetrics(full=False, slow=False)), OK),
         (Disk(state(free_bytes=0), DirectoryMetrics(full=False)), OK),
         (Disk(state(free_bytes=-1, total_bytes=-1)), OK),
         (Disk(offline()), OFFLINE),
@@ -120,7 +132,7 @@ def test_the_table_has_use_and_the_largest_replicas(say: Say) -> None:
         ["1", "/a", "t-1", "3.0", "MiB"],
         ["1", "/a", "t-2", "2.0", "MiB"],
     ]
-    assert error.startswith("no reserve, rate, full and uncleanable from broker 1, 2: --metrics ")
+    assert error.startswith("no reserve, rate, full, slow and uncleanable from broker 1, 2: --metrics ")
 
 
 def test_a_broker_that_does_not_answer_is_named_and_is_no_success(say: Say) -> None:
@@ -159,11 +171,42 @@ def test_metrics_that_cannot_be_had_are_left_out_and_said(say: Say) -> None:
 
 
 def test_samples_are_read_by_path() -> None:
+    log = UncleanableLog("t", 4, 7, 'no "room": {5}\n')
     assert disk_metrics.parse(PAGE) == {
-        "/a": DirectoryMetrics(256 * MiB, 1500, True, 2, 7),
-        '/with "quotes" and } in it': DirectoryMetrics(full=False),
+        "/a": DirectoryMetrics(256 * MiB, 1500, True, 2, 7, (log,), slow=True),
+        '/with "quotes" and } in it': DirectoryMetrics(full=False, slow=False),
     }
     assert disk_metrics.parse("") == {}
+
+
+def test_which_logs_cannot_be_cleaned_is_told_with_the_reason(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_metrics, "read_metrics", lambda _: disk_metrics.parse(PAGE))
+    asked = ("--metrics", "http://{host}:9644/metrics", "--top", 0)
+    _, out, _ = say({1: (state(),)}, *asked)
+    assert out.splitlines()[2:] == [
+        "",
+        "BROKER  DIRECTORY  UNCLEANABLE  SIZE  WHY",
+        '     1  /a         t-4           7 B  no "room": {5}\\n',
+        "and 1 more on broker 1 in /a",
+    ]
+    [told] = json.loads(say({1: (state(),)}, *asked, "--json")[1])["directories"]
+    log = {"topic": "t", "partition": 4, "size_bytes": 7, "reason": 'no "room": {5}\n'}
+    assert told["uncleanable_logs"] == [log]
+    assert json.loads(say({1: (state(),)}, "--json")[1])["directories"][0]["uncleanable_logs"] is None
+
+
+def test_the_page_of_a_broker_is_read_as_it_writes_it() -> None:
+    """The labels, their order and what is escaped, as they come from the samples of a node."""
+    text = PrometheusText()
+    path, reason = 'd"}\\ 1', 'a "bug": \\ {}\n'
+    labels = {"directory": "0", "path": path}
+    text.add(Sample("penstock_log_directory_full", GAUGE, "", 0, labels))
+    named = {**labels, "topic": "t", "partition": "0", "reason": reason}
+    text.add(Sample("penstock_log_cleaner_uncleanable_bytes", GAUGE, "", 5, named))
+    text.add(Sample("penstock_lane_healthy", GAUGE, "", 0, {"directory": "0"}))
+    log = UncleanableLog("t", 0, 5, reason)
+    found = DirectoryMetrics(full=False, uncleanable_logs=(log,), slow=True)
+    assert disk_metrics.parse(text.take().decode()) == {path: found}
 
 
 def test_an_address_of_metrics_is_for_one_broker_or_says_how_they_differ() -> None:
@@ -209,11 +252,11 @@ def test_no_plan_is_written_when_there_is_nothing_to_move(say: Say, tmp_path: Pa
 def test_nothing_moves_to_or_from_what_must_stay() -> None:
     full = state(1, "/a", GiB, 2 * GiB, 2 * GiB, 2 * GiB)
     others = [state(2, "/cordoned", 60 * GiB, cordoned=True), state(2, "/full", 70 * GiB), state(2, "/b", 40 * GiB)]
-    metrics = {2: {"/full": DirectoryMetrics(full=True)}}
+    metrics = {2: {"/full": DirectoryMetrics(full=True), "/slow": DirectoryMetrics(slow=True)}}
     coming = LogDirectoryState(
         2, "/b", ErrorCode.NONE, 100 * GiB, 40 * GiB, False, (ReplicaInDirectory("t", 2, 0, True),)
     )
-    found = disks_of({1: (full,), 2: (*others[:2], coming, offline(2))}, metrics)
+    found = disks_of({1: (full,), 2: (*others[:2], state(2, "/slow", 80 * GiB), coming, offline(2))}, metrics)
     moving = {("t", 1): Ongoing((1, 2), (1,), (2,))}
     plan = plan_moves(found, view((1,), (1,), (1,), moving=moving), 10)
     assert [(each.partition, each.target) for each in plan.moves] == [(("t", 0), (2, "/b"))]

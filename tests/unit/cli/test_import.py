@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 from support.legacy import NONE, Kept, message, message_set, write_log
 
+from penstock.cli import import_job
 from penstock.cli.import_job import MapFile, check_configs
 from penstock.cli.importing import choose
 from penstock.cli.main import main
+from penstock.cli.output import size_text
+from penstock.cli.progress import Lines
 from penstock.errors import UsageError
 
 
@@ -191,3 +194,27 @@ def test_what_is_no_old_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
     assert "there is no such directory" in capsys.readouterr().err
     assert main(["import", str(tmp_path), "clicks", "--dry-run"]) == 2
     assert f"{tmp_path}: no log of Kafka 0.7 to 0.10 is there" in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_how_far_it_is_on_standard_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step, every_s in (("DRY_RUN_STEP", 1), ("PROGRESS_EVERY_S", -1)):
+        monkeypatch.setattr(import_job, step, every_s)
+    shown: list[list[str]] = []
+    show = Lines.show
+
+    def noted(lines: Lines, texts: list[str], *, last: bool = False) -> None:
+        shown.append(list(texts))
+        show(lines, texts, last=last)
+
+    monkeypatch.setattr(Lines, "show", noted)
+    for partition in range(2):
+        write_log(tmp_path / f"clicks-{partition}", [(0, b"".join(message(each, b"k", b"v") for each in range(4)))])
+    assert main(["import", str(tmp_path), "clicks", "--dry-run", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)
+    assert shown[0][1] == "clicks-1: waits"
+    assert "clicks-0: 2 records, " in "\n".join(shown[1]), "while the first is read"
+    assert shown[-1] == [f"clicks-{each}: 4 records, 100% of {size_text(144)} read" for each in range(2)]
+    assert said.err.splitlines()[-2:] == shown[-1]

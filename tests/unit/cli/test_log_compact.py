@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
 from support.compaction import History, records_in
 from support.logs import NOW_MS, topic_config
 
+from penstock.cli import log_progress
 from penstock.cli.main import main
 from penstock.log.loading import OpenArguments
 from penstock.log.names import parse_name
@@ -57,6 +61,28 @@ def test_its_json_has_every_figure(partition: Path, capsys: Capture) -> None:
     [group] = report["groups"]
     assert (group["before"]["records"], group["after"]["records"], group["removed"]) == (36, 4, 32)
     assert (group["superseded"], group["kept_tombstones"], report["keys"]) == (32, 1, 4)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("is_copied", [False, True], ids=["a dry run", "a copy"])
+def test_on_a_terminal_it_shows_how_far_it_is(
+    is_copied: bool, partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_progress, "PROGRESS_FROM_BYTES", 0)
+    monkeypatch.setattr(log_progress, "REDRAW_S", 0)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    words = ["--to", str(tmp_path / "out")] if is_copied else ["--dry-run"]
+    assert main(["log", "compact", *words, str(partition)]) == 0
+    shown = [int(percent) for percent in re.findall(r"(\d+) % of [^:]*: /", terminal.getvalue())]
+    assert shown == sorted(shown), "it only grows"
+    assert 0 < shown[0] < 50
+    assert shown[-1] == 100
+    assert terminal.getvalue().endswith("\x1b[1A\x1b[J"), "and is taken away"
 
 
 def test_a_copy_that_fails_leaves_nothing_that_looks_like_a_log(
@@ -169,3 +195,22 @@ def test_a_log_that_must_be_recovered_first_is_said(partition: Path, capsys: Cap
     (partition / LOG).with_suffix(".index").unlink()
     assert main(["log", "compact", "--dry-run", str(partition)]) == 1
     assert "must be recovered before it is opened" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_when_a_broker_has_no_room(
+    partition: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["log", "compact", "--dry-run", str(partition)]
+    largest = max(path.stat().st_size for path in partition.glob("*.log"))
+    monkeypatch.setattr(BlockingDisk, "total_bytes", lambda disk: 1 << 40)
+    monkeypatch.setattr(BlockingDisk, "free_bytes", lambda disk: 2 * largest)
+    assert main(words) == 0
+    assert "a broker" not in capsys.readouterr().out
+    monkeypatch.setattr(BlockingDisk, "free_bytes", lambda disk: largest)
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert f"a broker cannot clean it now: {largest} bytes are free" in said
+    assert f"{2 * largest} free bytes would do" in said
+    assert main([*words, "--json"]) == 0
+    [report] = json.loads(capsys.readouterr().out)
+    assert report["no_room"].endswith("would do")

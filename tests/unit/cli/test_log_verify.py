@@ -134,8 +134,8 @@ def test_a_future_replica_and_a_stray_one_are_checked_too(partition: Path, capsy
 
 def test_progress_goes_to_standard_error(partition: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_progress, "PROGRESS_FROM_BYTES", 0)
-    for command in ("verify", "index"):
-        assert main(["log", command, "--json", str(partition)]) == 0
+    for command in (("verify",), ("index",), ("compact", "--dry-run")):
+        assert main(["log", *command, "--json", str(partition)]) == 0
         said = capsys.readouterr()
         assert json.loads(said.out)
         assert f" KiB: {partition}" in said.err

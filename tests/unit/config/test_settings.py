@@ -10,6 +10,7 @@ import pytest
 
 from penstock.config import properties
 from penstock.config.crosscheck import KNOWN_CLASSES
+from penstock.config.dynamic import check_dynamic
 from penstock.config.group import GROUP_SETTINGS
 from penstock.config.listeners import Endpoint, Voter
 from penstock.config.server import SETTINGS, Settings
@@ -135,6 +136,18 @@ def test_a_malformed_dynamic_config_is_left_out_with_a_warning() -> None:
     assert warning.startswith('dynamic config left out: message.max.bytes = "many" is not an integer')
 
 
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "0", "-0.0", "-0.5", "1.0001", "1e300"])
+def test_a_load_factor_that_fills_no_table_is_refused(text: str) -> None:
+    name = "log.cleaner.io.buffer.load.factor"
+    with pytest.raises(ConfigError, match="it must be more than 0 and at most 1"):
+        settings(**{name: text})
+    with pytest.raises(ConfigError, match="it must be more than 0 and at most 1"):
+        check_dynamic({name: text}, per_broker=False)
+    changed = settings().with_dynamic({name: text, "log.retention.ms": "5"}, {})
+    assert (changed.log_cleaner_io_buffer_load_factor, changed.log_retention_ms) == (0.9, 5), "one that is stored"
+    assert settings(**{name: "1"}).log_cleaner_io_buffer_load_factor == 1
+
+
 def test_listeners_are_parsed_with_their_protocols() -> None:
     read = settings(
         listeners="INTERNAL://[::1]:9092,external://:9094,CONTROLLER://127.0.0.1:9093",
@@ -212,6 +225,13 @@ def test_each_kind_of_node_can_be_configured(base: dict[str, str]) -> None:
         (NODE, {"max.connections.per.ip": "0"}, "max.connections.per.ip = 0 refuses everyone"),
         (NODE, {"max.connections.per.ip.overrides": "h"}, '"h" is not an entry: it must be like 10.0.0.7:100'),
         (NODE, {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"}, "is larger than"),
+        (NODE, {"log.cleaner.dedupe.buffer.size": "0"}, "has no room for a single key"),
+        (NODE, {"log.cleaner.dedupe.buffer.size": "-1"}, "it must be at least 100 for each"),
+        (
+            NODE,
+            {"log.cleaner.dedupe.buffer.size": "399", "log.cleaner.threads": "4"},
+            "log.cleaner.threads = 4: it must",
+        ),
         (NODE, {"metric.reporters": "com.example.Reporter"}, "Java classes cannot be loaded here"),
     ],
 )

@@ -392,9 +392,11 @@ def test_a_damaged_marker_leaves_the_transaction_after_it_as_it_is() -> None:
 
 
 def test_segments_are_put_together_as_far_as_they_fit() -> None:
-    def bases(*segments: SealedSegment, segment_bytes: int = 100, index_bytes: int = 100) -> list[list[int]]:
+    def bases(
+        *segments: SealedSegment, segment_bytes: int = 100, index_bytes: int = 100, bytes_max: int | None = None
+    ) -> list[list[int]]:
         work = Pass(NAME, segments, 0, segments[-1].end_offset, (), {}, NOW_MS, DAY_MS, segment_bytes, index_bytes, 1)
-        return [[segment.base_offset for segment in group] for group in groups_of(work, segments)]
+        return [[segment.base_offset for segment in group] for group in groups_of(work, segments, bytes_max)]
 
     def segment(base: int, end: int, size: int = 40, index: int = 8, time_index: int = 12) -> SealedSegment:
         return SealedSegment(base, end, size, index, time_index)
@@ -402,6 +404,8 @@ def test_segments_are_put_together_as_far_as_they_fit() -> None:
     three = [segment(0, 10), segment(10, 20), segment(20, 30)]
     assert bases(*three) == [[0, 10], [20]]
     assert bases(*three, segment_bytes=120) == [[0, 10, 20]]
+    assert bases(*three, segment_bytes=120, bytes_max=119) == [[0, 10], [20]]
+    assert bases(*three, segment_bytes=120, bytes_max=1) == [[0], [10], [20]]
     assert bases(*three, segment_bytes=120, index_bytes=35) == [[0, 10], [20]]
     assert bases(*three, segment_bytes=120, index_bytes=23) == [[0], [10], [20]]
     assert bases(segment(0, 10), segment(10, 2**31)) == [[0, 10]]

@@ -13,6 +13,7 @@ from penstock.log.checkpoints import CLEANER_OFFSET, parse_checkpoint
 from penstock.log.compaction.dirt import Dirt
 from penstock.log.events import LogCleaned, LogNotCleaned
 from penstock.log.limits import CLEANING_AGAIN_MS
+from penstock.log.names import CLEANED
 from penstock.log.replica import Replica, State
 
 
@@ -285,3 +286,59 @@ def test_a_move_that_is_cancelled_does_not_undo_what_the_cleaner_has_frozen() ->
     assert len(topic.events(LogCleaned)) == 1
     assert running(topic) == 0
     topic.reads_the_latest()
+
+
+def test_a_log_whose_worker_failed_is_uncleanable_until_a_later_try() -> None:
+    topic = Interrupted()
+    topic.append(11)
+    topic.until_a_pass()
+    operation = topic.passes.pop()
+    operation.run(topic.disk)
+    assert topic.files(CLEANED)
+    reason = "the compaction of users-0 failed in a worker process (try 2 of 2): it has died"
+    outcome = operation.without_report(topic.disk, reason)
+    assert not topic.files(CLEANED), "what it had written takes room"
+    operation.owner.operation_completed(operation, outcome, topic.simulation.now_ms)
+    assert list(topic.node.manager.cleaner.uncleanable.values()) == [reason]
+    assert [event.reason for event in topic.events(LogNotCleaned)] == [reason]  # type: ignore[attr-defined]
+    topic.node.drain()
+    topic.wait(CLEANING_AGAIN_MS - MINUTE_MS)
+    assert not topic.passes
+    topic.until_a_pass()
+    topic.go_on()
+    topic.reads_the_latest()
+    assert len(topic.events(LogCleaned)) == 1
+    assert not topic.node.manager.cleaner.uncleanable
+
+
+def test_a_failed_pass_of_a_log_that_was_deleted_meanwhile_is_nothing() -> None:
+    topic = Interrupted()
+    topic.append(11)
+    topic.until_a_pass()
+    operation = topic.passes.pop()
+    topic.node.manager.delete("users", 0, topic.simulation.now_ms)
+    topic.node.drain()
+    topic.wait(SECOND_MS)
+    outcome = operation.without_report(topic.disk, "it has died")
+    operation.owner.operation_completed(operation, outcome, topic.simulation.now_ms)
+    assert not topic.events(LogNotCleaned)
+    assert running(topic) == 0
+
+
+def test_a_log_that_could_not_be_cleaned_is_tried_again_at_once_when_its_config_changes() -> None:
+    topic = Compacted()
+    topic.append(11)
+    topic.disk.capacity_bytes = sum(entry.size_bytes for entry in topic.disk.list("users-0")) + 1_000
+    topic.wait(MINUTE_MS)
+    assert len(topic.events(LogNotCleaned)) == 1
+    topic.disk.capacity_bytes = None
+    topic.wait(MINUTE_MS)
+    assert not topic.events(LogCleaned)
+    topic.node.manager.config_changed("users")
+    topic.node.drain()
+    topic.wait(MINUTE_MS)
+    assert CLEANING_AGAIN_MS > 4 * MINUTE_MS
+    assert len(topic.events(LogCleaned)) == 1
+    assert not topic.node.manager.cleaner.uncleanable
+    topic.wait(CLEANING_AGAIN_MS)
+    assert len(topic.events(LogCleaned)) == 1, "the other try is not due any more"

@@ -18,6 +18,7 @@ import pytest
 from support import worker_tasks
 from support.worker_tasks import (
     COMMAND,
+    IOPRIO_IDLE,
     TESTS,
     Add,
     Ask,
@@ -40,11 +41,13 @@ from support.worker_tasks import (
     Stop,
     Sum,
     Swell,
+    io_class,
 )
 
 from penstock.log.tasks import Task
 from penstock.server import worker_messages
 from penstock.server.metrics import shell_samples
+from penstock.server.worker_main import FIRST_TO_DIE
 from penstock.server.worker_messages import Done, Failed, GarbageError, Order, decode, encode
 from penstock.server.workers import WorkerProcess, Workers
 
@@ -166,6 +169,7 @@ def test_a_worker_has_nothing_of_the_broker_and_gives_way_to_it(make: Callable[.
     assert found.parent == os.getpid()
     assert found.session == found.pid, "a signal for the terminal's processes is not for it"
     assert found.niceness > os.nice(0)
+    assert found.oom_score_adj == int(FIRST_TO_DIE)
     assert not [path for path in found.descriptors if str(tmp_path) in path]
     assert len([path for path in found.descriptors if path.startswith("socket:")]) == 1
 
@@ -176,6 +180,15 @@ def test_a_worker_whose_report_a_client_waits_for_does_not_give_way(make: Callab
     assert isinstance(end, Done)
     assert isinstance(end.report, Process)
     assert end.report.niceness == os.nice(0)
+    assert end.report.io_class != IOPRIO_IDLE
+
+
+@pytest.mark.skipif(sys.platform != "linux" or io_class() is None, reason="no ioprio_get, or nobody knows its number")
+def test_a_worker_reads_and_writes_when_nobody_else_does(make: Callable[..., Workers]) -> None:
+    (end,) = run(make(), Look())
+    assert isinstance(end, Done)
+    assert isinstance(end.report, Process)
+    assert end.report.io_class == IOPRIO_IDLE
 
 
 def test_a_directory_that_hangs_holds_up_no_other_and_no_client(make: Callable[..., Workers], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from penstock.config.checks import distinct, some_distinct
+from penstock.config.checks import distinct, part_of_all, some_distinct
 from penstock.config.setting import CLUSTER, PER_BROKER, Dynamic, Group, Setting
 from penstock.config.topic import TopicConfig
 from penstock.config.values import BOOLEAN, DOUBLE, INT, LIST, LONG, LONG_MAX, MINUTE_MS, SECOND_MS
@@ -135,14 +135,16 @@ class LogSettings(Group):
         "Whether topics with cleanup.policy=compact are cleaned."
     )
     log_cleaner_threads = Setting("log.cleaner.threads", INT, default=1, at_least=0, dynamic=CLUSTER).documented(
-        "Logs that are cleaned at the same time, in worker processes."
+        "Logs that are cleaned at the same time, in worker processes; 0 for none."
     )
     log_cleaner_dedupe_buffer_size = Setting(
         "log.cleaner.dedupe.buffer.size", LONG, default=134_217_728, dynamic=CLUSTER
-    ).documented("Memory for the keys of all logs being cleaned, 24 bytes a key.")
+    ).documented("Memory for the keys of all logs being cleaned, 24 bytes a key; log.cleaner.threads share it.")
     log_cleaner_io_buffer_load_factor = Setting(
-        "log.cleaner.io.buffer.load.factor", DOUBLE, default=0.9, dynamic=CLUSTER
-    ).documented("Share of log.cleaner.dedupe.buffer.size that is used; the fuller, the slower.")
+        "log.cleaner.io.buffer.load.factor", DOUBLE, default=0.9, check=part_of_all, dynamic=CLUSTER
+    ).documented(
+        "Share of log.cleaner.dedupe.buffer.size that is used, more than 0 and at most 1; the fuller, the slower."
+    )
     log_cleaner_io_buffer_size = Setting(
         "log.cleaner.io.buffer.size", INT, default=524_288, at_least=0, dynamic=CLUSTER
     ).documented("Memory in bytes for the files of all logs being cleaned: one half for reading, one for writing.")

@@ -8,18 +8,22 @@ What cannot be read is kept and reported: a batch that is damaged, or takes too 
 it is, a segment in which the batches cannot be told apart as a whole. None of their keys comes into the map, and from
 there on neither delete markers nor transaction markers go, because what they are about may be in those bytes.
 
+If there is less room than the new segments may take, they are those of a part of the pass, and the report says where
+the next part goes on (`parts`).
+
 A pass reads closed segments through a `Disk` and gives new ones to a `Target`, or to nobody when it is only to say what
 it would do. It runs in a worker as well as in the simulator. Source: `Cleaner` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.log.compaction.filtering import BatchFilter
 from penstock.log.compaction.offset_map import LatestOffsets
-from penstock.log.compaction.passes import Pass, SealedSegment, groups_of
+from penstock.log.compaction.parts import Room
+from penstock.log.compaction.passes import Pass, Rest, SealedSegment, groups_of
 from penstock.log.compaction.report import GroupReport, PassReport
 from penstock.log.compaction.scan import Found, Unframed, batches, framed
 from penstock.log.compaction.target import Target
@@ -31,22 +35,28 @@ from penstock.log.names import LOG, file_name
 from penstock.records.compression import Contexts
 
 
-def run_pass(disk: Disk, work: Pass, offsets: LatestOffsets, target: Target | None) -> PassReport:
-    """Runs a pass with an empty map. Without a target nothing is written.
+def run_pass(
+    disk: Disk, work: Pass, offsets: LatestOffsets, target: Target | None, room: Room | None = None
+) -> PassReport:
+    """Runs a pass, or the part of it for which there is room, with an empty map. Without a target nothing is written.
 
-    Raises OSError as the disk does, StorageError where a file ends before it should.
+    Raises OSError as the disk does, StorageError where a file ends before it should, NoRoom where nothing has a place.
     """
-    return Cleaner(disk, work, offsets, target).run()
+    return Cleaner(disk, work, offsets, target, room).run()
 
 
 class Cleaner:
     """One run of `run_pass`."""
 
-    def __init__(self, disk: Disk, work: Pass, offsets: LatestOffsets, target: Target | None) -> None:
+    def __init__(
+        self, disk: Disk, work: Pass, offsets: LatestOffsets, target: Target | None, room: Room | None
+    ) -> None:
         self.disk = disk
         self.work = work
         self.offsets = offsets
         self.target = target
+        self.room = room
+        self.framed: dict[int, bool] = {}
         self.contexts = Contexts()
         self.unpacking = Unpacking(self.contexts, work.batch_memory_bytes)
         self.report = PassReport(
@@ -54,18 +64,48 @@ class Cleaner:
         )
 
     def run(self) -> PassReport:
-        work, report = self.work, self.report
-        readable = [segment for segment in work.segments if self._is_framed(segment)]
-        latest_offset = self._fill_map(readable)
+        work, report, room = self.work, self.report, self.room
+        if room is not None:
+            self._check_room(room)
+        latest_offset = self._fill_map()
         report.end_offset = latest_offset + 1
         report.keys = self.offsets.size
         filtering = BatchFilter(work, self.offsets, latest_offset, self.unpacking, self.contexts)
-        filtering.transactions.unread = bool(report.left_alone)
-        for group in groups_of(work, [segment for segment in readable if segment.base_offset <= latest_offset]):
+        segments = self._readable(segment for segment in work.to_clean if segment.base_offset <= latest_offset)
+        written_bytes = 0
+        for group in groups_of(work, segments, room.group_bytes(self.disk) if room is not None else None):
+            size_bytes = sum(segment.size_bytes for segment in group)
+            if room is not None and report.groups and not room.has_place(self.disk, written_bytes, size_bytes):
+                report.rest = self._rest(group[0].base_offset, filtering)
+                break
+            filtering.transactions.unread |= bool(report.left_alone)
             report.groups.append(self._clean(group, filtering))
+            written_bytes += report.groups[-1].after.bytes
         if self.target is not None:
             self.target.disk.fsync_directory(self.target.name)
         return report
+
+    def _check_room(self, room: Room) -> None:
+        """Raises NoRoom if not even the first new segment has a place, before much is read in vain."""
+        first = next(self._readable(self.work.to_clean), None)
+        if first is not None:
+            room.check(self.disk, first.size_bytes)
+
+    def _rest(self, from_offset: int, filtering: BatchFilter) -> Rest:
+        return Rest(
+            from_offset, self.report.end_offset, self.work.first_uncleanable_offset, filtering.transactions.state
+        )
+
+    def _readable(self, segments: Iterable[SealedSegment]) -> Iterator[SealedSegment]:
+        """The segments in which the batches can be told apart. Each is read through when it is its turn, shortly before
+        it is read again.
+        """
+        for segment in segments:
+            base_offset = segment.base_offset
+            if base_offset not in self.framed:
+                self.framed[base_offset] = self._is_framed(segment)
+            if self.framed[base_offset]:
+                yield segment
 
     def _is_framed(self, segment: SealedSegment) -> bool:
         try:
@@ -77,24 +117,24 @@ class Cleaner:
             return False
         return True
 
-    def _fill_map(self, segments: Sequence[SealedSegment]) -> int:
+    def _fill_map(self) -> int:
         """Notes the keys of the dirty segments; returns the offset up to which the map knows the last of each key."""
-        start = self.work.first_dirty_offset
+        start, end = self.work.map_start_offset, self.work.end_offset
         transactions = CleanedTransactions(each for each in self.work.aborted if each.last_offset >= start)
         latest_offset = start - 1
-        for segment in segments:
-            if segment.end_offset <= start:
-                continue
+        for segment in self._readable(self.work.dirty):
             for found in self._batches(segment):
                 if found.header.last_offset < start:
                     continue
+                if found.header.base_offset >= end:
+                    break
                 if not found.damaged:
                     added = self._add(found, transactions, start)
                     if added is not None:
                         self.report.map_is_full = True
-                        return max(latest_offset, added)
+                        return min(max(latest_offset, added), end - 1)
                     latest_offset = found.header.last_offset
-        return max(latest_offset, self.work.first_uncleanable_offset - 1)
+        return end - 1
 
     def _add(self, found: Found, transactions: CleanedTransactions, start: int) -> int | None:
         """Notes the keys of a batch; returns the last offset that was noted if the map is now full."""

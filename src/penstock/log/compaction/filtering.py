@@ -21,7 +21,7 @@ from penstock.log.compaction.passes import Pass
 from penstock.log.compaction.records import Selection, all_of, max_timestamp_ms, rebased, walk
 from penstock.log.compaction.report import GroupReport
 from penstock.log.compaction.scan import Found
-from penstock.log.compaction.transactions import AbortedTransaction, CleanedTransactions
+from penstock.log.compaction.transactions import NOTHING_MET, AbortedTransaction, CleanedTransactions
 from penstock.log.compaction.unpacking import Unpacking
 from penstock.log.producer_state import NO_OFFSET
 from penstock.records.batch import (
@@ -69,7 +69,9 @@ class BatchFilter:
         self.latest_offset = latest_offset
         self.unpacking = unpacking
         self.contexts = contexts
-        self.transactions = CleanedTransactions(work.aborted)
+        self.transactions = CleanedTransactions(
+            work.aborted, work.rest.transactions if work.rest is not None else NOTHING_MET
+        )
         self.report = GroupReport([])
         self.problem = ""
         self.still_aborted: AbortedTransaction | None = None

@@ -4,7 +4,8 @@ Logs that may have become due (`schedule`) are measured by their files (`dirt`),
 `log.cleaner.threads` at the same time. A pass is planned from the open log, and runs in a worker while the log is used
 as ever (`task`). What it made counts only if the log is still the one it was planned for: not cut, not deleted, not on
 its way to another directory. Then the log closes, whoever wants it waits, the segments are exchanged (`swap`), and it
-opens anew.
+opens anew. A pass for which there is not enough room runs in parts (`parts`), each of which ends like this; other logs
+may come in between.
 
 A log that could not be cleaned is named with the reason, and tried again after a while or when its topic's
 configuration changes. Source: `LogCleaner` and `LogCleanerManager` of Apache Kafka 4.3.
@@ -18,24 +19,28 @@ from functools import partial
 from heapq import nlargest
 from random import Random
 
-from penstock.errors import NotResident, StorageError
+from penstock.errors import NotResident, Report, StorageError
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.compaction.dirt import Bounds, Dirt, MeasureDirt
 from penstock.log.compaction.offset_map import ENTRY_BYTES
-from penstock.log.compaction.passes import LogState, Pass, plan_pass
+from penstock.log.compaction.parts import Figures, part_of
+from penstock.log.compaction.passes import LogState, Pass, Rest, plan_pass
 from penstock.log.compaction.report import PassReport
 from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.compaction.swap import Exchange, RemoveCleaned, Swapped, SwapSegments
 from penstock.log.compaction.task import CleanLog, PassOutcome, RunPass, cleaning_order
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory_operations import ReadRange
-from penstock.log.events import LogCleaned, LogEvent, LogNotCleaned
+from penstock.log.events import LogCleaned, LogEvent, LogNotCleaned, LogPartCleaned
 from penstock.log.failures import Failures
 from penstock.log.limits import (
     CLEANING_AGAIN_MS,
     CLEANING_CHUNK_MAX_BYTES,
     CLEANING_CHUNK_MIN_BYTES,
+    CLEANING_HELD_MS,
     CLEANING_LOOK_REPLICAS_MAX,
+    UNLINK_STEP_MS,
+    UNLINKS_PER_STEP,
 )
 from penstock.log.log import Log
 from penstock.log.not_open import NotOpen
@@ -56,18 +61,29 @@ READY = (State.CLOSED, State.RETIRING, State.OPENING, State.OPEN, State.CLOSING)
 
 @dataclass(eq=False)
 class Cleaning:
-    """One log from its choice to the end of its swap.
+    """One log from its choice to the end of its pass.
 
-    Attributes: `cuts`, those of the replica when the pass was planned; `began_ms`, when that was; `keys_max`, for how
-    many its map had room; `report`, of the pass once it has ended.
+    Attributes: `cuts`, those of the replica when the pass was planned; `work` and `report`, of the part that is running
+    or has run last, the only one unless there is too little room; `rest`, what is left after it; `began_ms`, when that
+    part was planned; `buffer_bytes` and `load_factor`, of the map of the first part, and so of the others; `figures`,
+    of the parts in use.
     """
 
     replica: Replica
     cuts: int
+    held_since_ms: int | None = None
+    """Since when it waits for its directory, to open or close the log or exchange files; None while it does not."""
     work: Pass | None = None
     report: PassReport | None = None
+    rest: Rest | None = None
     began_ms: int = 0
-    keys_max: int = 0
+    buffer_bytes: int = 0
+    load_factor: float = 0.0
+    figures: Figures = field(default_factory=Figures)
+
+    def begin_anew(self) -> None:
+        """Forgets the parts that are in use."""
+        self.rest, self.figures = None, Figures()
 
 
 @dataclass(slots=True)
@@ -86,8 +102,7 @@ class LogCleaner:
     Attributes:
         uncleanable: why logs could not be cleaned the last time, or not all of them.
         cleaned_logs: passes that were taken into use since the start; `removed_bytes` by them.
-        max_dirty_ratio: the largest share of dirty bytes of the logs looked at last; `max_delay_ms`: for how long one
-            of them is overdue. `looked_ms`: when that was, or when the node began.
+        looked_ms: when it looked at logs last, or when the node began. What it found is in the replicas.
         last_pass: figures of the last one.
     """
 
@@ -103,22 +118,29 @@ class LogCleaner:
     _wall: WallTime
     _random: Random
     _report: Callable[[LogEvent], None]
+    _bug: Report
     uncleanable: dict[Replica, str] = field(default_factory=dict, init=False)
     cleaned_logs: int = field(default=0, init=False)
     removed_bytes: int = field(default=0, init=False)
-    max_dirty_ratio: float = field(default=0.0, init=False)
-    max_delay_ms: int = field(default=0, init=False)
     looked_ms: int = field(default=0, init=False)
     last_pass: LastPass = field(default_factory=LastPass, init=False)
     _not_before_ms: dict[Replica, int] = field(default_factory=dict, init=False)
     _due: dict[Replica, Dirt] = field(default_factory=dict, init=False)
     _running: dict[Replica, Cleaning] = field(default_factory=dict, init=False)
+    _unfinished: dict[Replica, Cleaning] = field(default_factory=dict, init=False)
     _beginning: bool = field(default=False, init=False)
 
     def config_changed(self, replica: Replica) -> None:
         """A topic has another configuration: with it, the log may be due, or one that could not be cleaned can be."""
         self._not_before_ms.pop(replica, None)
         self._schedule.changed(replica)
+
+    @property
+    def dead_threads(self) -> int:
+        """How many passes that may run at the same time are taken up by a directory that does not answer."""
+        held_from_ms = self._deadlines.now_ms - CLEANING_HELD_MS
+        since_ms = [each.held_since_ms for each in self._running.values() if each.held_since_ms is not None]
+        return sum(1 for each_ms in since_ms if each_ms <= held_from_ms)
 
     # Choice
 
@@ -134,6 +156,8 @@ class LogCleaner:
                 self._schedule.look_later(replica, now_ms)
             elif self._table.topic_config(replica.topic).compact:
                 requests.setdefault(replica.directory.index, []).append((replica, self._bounds(replica)))
+            else:
+                self._forget(replica)
         for index, of_directory in requests.items():
             for start in range(0, len(of_directory), CLEANING_LOOK_REPLICAS_MAX):
                 batch = [
@@ -146,8 +170,10 @@ class LogCleaner:
         self._schedule.arm()
 
     def _forget(self, replica: Replica) -> None:
+        replica.dirty_ratio, replica.overdue_ms = 0.0, 0
         self.uncleanable.pop(replica, None)
         self._not_before_ms.pop(replica, None)
+        self._unfinished.pop(replica, None)
 
     def _is_ours(self, replica: Replica) -> bool:
         """Whether it is in the table still, in a directory that is well."""
@@ -160,17 +186,17 @@ class LogCleaner:
 
     def _measured(self, operation: MeasureDirt, results: Sequence[Dirt | None], now_ms: int) -> None:
         self._deadlines.seen(now_ms)
-        found = [dirt for dirt in results if dirt is not None]
-        self.max_dirty_ratio = max((dirt.ratio for dirt in found), default=0.0)
-        self.max_delay_ms = max((dirt.delay_ms for dirt in found), default=0)
         for replica, dirt in zip(operation.replicas, results, strict=True):
-            if dirt is None or not self._is_ours(replica) or replica in self._running:
+            if dirt is None:
+                continue
+            replica.dirty_ratio, replica.overdue_ms = dirt.ratio, dirt.delay_ms
+            if not self._is_ours(replica) or replica in self._running:
                 continue
             not_before_ms = self._not_before_ms.get(replica, 0)
             if not_before_ms > now_ms:  # what was set for then may have given way to an earlier look
                 self._schedule.look_at(replica, self._wall.at(not_before_ms))
                 continue
-            if dirt.is_due(self._table.topic_config(replica.topic)):
+            if replica in self._unfinished or dirt.is_due(self._table.topic_config(replica.topic)):
                 self._due[replica] = dirt
             if dirt.next_ms is not None:
                 self._schedule.look_at(replica, dirt.next_ms)
@@ -197,14 +223,19 @@ class LogCleaner:
         return len(self._running) < self._table.settings.log_cleaner_threads and not self._table.stopping
 
     def _begin_dirtiest(self, now_ms: int) -> None:
-        dirtiest = nlargest(DIRTIEST, self._due, key=lambda each: (self._due[each].overdue, self._due[each].ratio))
+        dirtiest = nlargest(DIRTIEST, self._due, key=self._urgency)
         for replica in dirtiest:
             if not self._may_begin:
                 return
             del self._due[replica]
             if self._is_ours(replica) and replica not in self._running:
-                self._running[replica] = Cleaning(replica, replica.cuts)
+                self._running[replica] = self._unfinished.pop(replica, Cleaning(replica, replica.cuts))
                 self._begin(self._running[replica], now_ms)
+
+    def _urgency(self, replica: Replica) -> tuple[bool, bool, float]:
+        """Overdue logs come first, then those that were begun, then the dirtiest."""
+        dirt = self._due[replica]
+        return dirt.overdue, replica in self._unfinished, dirt.ratio
 
     # The pass
 
@@ -223,11 +254,21 @@ class LogCleaner:
         return None
 
     def _begin(self, cleaning: Cleaning, now_ms: int) -> None:
-        """Plans a pass and has it run."""
+        """A bug in what comes before a pass ends that one, and costs no thread."""
+        if cleaning.held_since_ms is None:
+            cleaning.held_since_ms = now_ms
+        try:
+            self._begin_pass(cleaning, now_ms)
+        except Exception as error:
+            self._failed(cleaning, f"a bug: {error!r}", now_ms)
+            self._bug(f"the beginning of a pass over {cleaning.replica.name}", error)
+
+    def _begin_pass(self, cleaning: Cleaning, now_ms: int) -> None:
+        """Plans a pass, or the next part of one, and has it run."""
         log = self._log_for(cleaning, partial(self._begin, cleaning), now_ms)
         if log is None:
             return
-        replica, settings = cleaning.replica, self._table.settings
+        replica = cleaning.replica
         if log.truncating or log.failed or replica.key in self._table.futures:
             self._schedule.changed(replica)
             self._end(cleaning, now_ms)
@@ -235,6 +276,8 @@ class LogCleaner:
         if not self._table.topic_config(replica.topic).compact:  # not any more
             self._end(cleaning, now_ms)
             return
+        if cleaning.rest is not None and cleaning.cuts != replica.cuts:
+            cleaning.begin_anew()
         cleaning.cuts = replica.cuts
         try:
             work = self._plan(log, replica, now_ms)
@@ -242,21 +285,22 @@ class LogCleaner:
             read = ReadRange(missing.directory, self._outbox, missing.path, missing.position, missing.length)
             self._outbox.emit(read, lambda operation, result, now_ms: self._begin(cleaning, now_ms))
             return
+        work = self._part(cleaning, work)
         if not work.segments or work.first_dirty_offset >= work.first_uncleanable_offset:
             self._schedule.look_later(replica, now_ms)
             self._end(cleaning, now_ms)
             return
-        cleaning.work = work
-        buffer_bytes = settings.log_cleaner_dedupe_buffer_size // max(settings.log_cleaner_threads, 1)
-        load_factor = settings.log_cleaner_io_buffer_load_factor
-        cleaning.began_ms, cleaning.keys_max = now_ms, int(buffer_bytes / ENTRY_BYTES * load_factor)
-        task = RunPass(work, buffer_bytes, load_factor, self._random.randbytes(HASH_KEY_BYTES))
+        cleaning.work, cleaning.began_ms = work, now_ms
+        key = self._random.randbytes(HASH_KEY_BYTES)
+        reserve_bytes = replica.directory.space.reserve_bytes
+        task = RunPass(work, cleaning.buffer_bytes, cleaning.load_factor, key, reserve_bytes)
         self._outbox.emit(
             CleanLog(replica, self._outbox, task),
             partial(self._cleaned, cleaning),
             broke=partial(self._broke, cleaning),
             background=True,
         )
+        cleaning.held_since_ms = None
 
     def _plan(self, log: Log, replica: Replica, now_ms: int) -> Pass:
         """Raises NotResident."""
@@ -272,6 +316,17 @@ class LogCleaner:
             chunk_bytes=self._chunk_bytes,
         )
 
+    def _part(self, cleaning: Cleaning, work: Pass) -> Pass:
+        """What is to be done of a pass now: the rest of the one that was begun, or, if that cannot go on, all of it."""
+        part = part_of(work, cleaning.rest) if cleaning.rest is not None else None
+        if part is not None:
+            return part
+        settings = self._table.settings
+        cleaning.begin_anew()
+        cleaning.buffer_bytes = settings.log_cleaner_dedupe_buffer_size // max(settings.log_cleaner_threads, 1)
+        cleaning.load_factor = settings.log_cleaner_io_buffer_load_factor
+        return work
+
     @property
     def _chunk_bytes(self) -> int:
         """What a pass reads or writes at once."""
@@ -282,7 +337,7 @@ class LogCleaner:
     def _cleaned(self, cleaning: Cleaning, operation: CleanLog, outcome: PassOutcome, now_ms: int) -> None:
         """A pass has ended, well or not."""
         self._deadlines.seen(now_ms)
-        cleaning.report = outcome.report
+        cleaning.report, cleaning.held_since_ms = outcome.report, now_ms
         if outcome.report is None:
             self._failed(cleaning, outcome.failure, now_ms)
         else:
@@ -299,10 +354,12 @@ class LogCleaner:
             self.uncleanable[replica] = reason
             self._report(LogNotCleaned(replica.name, reason))
             self._schedule.look_at(replica, self._wall.at(now_ms) + CLEANING_AGAIN_MS)
+            self._keep(cleaning)
         self._end(cleaning, now_ms)
 
     def _end(self, cleaning: Cleaning, now_ms: int) -> None:
         """Nothing more is done with this one."""
+        cleaning.held_since_ms = None
         self._running.pop(cleaning.replica, None)
         self._begin_next(now_ms)
         self._schedule.arm()
@@ -361,6 +418,7 @@ class LogCleaner:
         """A bug in a swap: nobody knows which files there are, and a recovery will find out."""
         replica = cleaning.replica
         replica.frozen = None
+        cleaning.begin_anew()
         self._failures.replica_broken(replica, StorageError(f"a bug: {error!r}"), now_ms)
         self._failed(cleaning, f"a bug: {error!r}", now_ms)
 
@@ -374,26 +432,65 @@ class LogCleaner:
             if result is not None:
                 self._removals.unlink_later(replica, result.deleted_paths, now_ms)
                 replica.size_bytes = result.size_bytes
-                self._checkpointing.note(replica, replica.directory.clean_offsets, report.end_offset)
                 self._note(cleaning, report, now_ms)
             self._logs.now_closed(replica, now_ms)
-            self._schedule.changed(replica)
+            self._keep(cleaning)
+            if result is not None and cleaning.rest is not None:
+                self._go_on_later(replica, len(result.deleted_paths), now_ms)
+            else:
+                self._schedule.changed(replica)
         self._end(cleaning, now_ms)
 
+    def _keep(self, cleaning: Cleaning) -> None:
+        """Remembers a pass of which some parts are in use."""
+        if cleaning.rest is not None:
+            cleaning.work = cleaning.report = None
+            self._unfinished[cleaning.replica] = cleaning
+
+    def _go_on_later(self, replica: Replica, removals: int, now_ms: int) -> None:
+        """The next part of a pass follows when the files that this one has replaced are gone, and other logs may come
+        before.
+        """
+        delay_ms = self._table.topic_config(replica.topic).file_delete_delay_ms
+        delay_ms += UNLINK_STEP_MS * (removals // UNLINKS_PER_STEP + 1)
+        self._not_before_ms[replica] = now_ms + min(delay_ms, CLEANING_AGAIN_MS)
+        self._schedule.look_at(replica, self._wall.at(self._not_before_ms[replica]))
+
     def _note(self, cleaning: Cleaning, report: PassReport, now_ms: int) -> None:
-        replica = cleaning.replica
-        before = sum(group.before.bytes for group in report.groups)
-        after = sum(group.after.bytes for group in report.groups)
-        self.last_pass = LastPass(
-            now_ms - cleaning.began_ms, after / max(before, 1), report.keys / max(cleaning.keys_max, 1)
-        )
-        self.cleaned_logs += 1
+        """A pass, or a part of it, is in use."""
+        replica, figures = cleaning.replica, cleaning.figures
+        before, after = figures.add(report, now_ms - cleaning.began_ms)
         self.removed_bytes += before - after
-        removed = sum(group.removed for group in report.groups)
-        self._report(LogCleaned(replica.name, report.first_dirty_offset, report.end_offset, before, after, removed))
-        if report.problems:
-            reason = f"{report.problems[0]}; {report.problem_count} problems in all, what is damaged was kept"
-            self.uncleanable[replica] = reason
-            self._report(LogNotCleaned(replica.name, reason))
+        cleaning.rest = report.rest
+        if report.rest is not None:
+            from_offset = report.groups[0].base_offsets[0]
+            self._report(LogPartCleaned(replica.name, from_offset, report.rest.from_offset, before, after))
+        else:
+            self._finish(cleaning, report)
+        if report.problems and not figures.problem:
+            figures.problem = f"{report.problems[0]}; {report.problem_count} problems in all, what is damaged was kept"
+            self._report(LogNotCleaned(replica.name, figures.problem))
+        if figures.problem:
+            self.uncleanable[replica] = figures.problem
         else:
             self.uncleanable.pop(replica, None)
+
+    def _finish(self, cleaning: Cleaning, report: PassReport) -> None:
+        """All of a pass is in use."""
+        replica, figures = cleaning.replica, cleaning.figures
+        self._checkpointing.note(replica, replica.directory.clean_offsets, report.end_offset)
+        keys_max = int(cleaning.buffer_bytes / ENTRY_BYTES * cleaning.load_factor)
+        self.last_pass = LastPass(
+            figures.took_ms, figures.after_bytes / max(figures.before_bytes, 1), figures.keys / max(keys_max, 1)
+        )
+        self.cleaned_logs += 1
+        self._report(
+            LogCleaned(
+                replica.name,
+                report.first_dirty_offset,
+                report.end_offset,
+                figures.before_bytes,
+                figures.after_bytes,
+                figures.removed_records,
+            )
+        )

@@ -9,12 +9,12 @@ index, and the 2^31 offsets that an index can tell apart. Source: `LogCleanerMan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.config.topic import TopicConfig
-from penstock.log.compaction.transactions import AbortedTransaction
+from penstock.log.compaction.transactions import AbortedTransaction, TransactionState
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.limits import CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO, CLEANING_CHUNK_BYTES
@@ -41,9 +41,25 @@ class LastRecord(NamedTuple):
     epoch: int
 
 
+class Rest(NamedTuple):
+    """Where the next part of a pass goes on.
+
+    Attributes:
+        from_offset: base offset of its first segment.
+        end_offset: of the pass: the map of no part goes further.
+        first_uncleanable_offset: of the pass, when it began.
+        transactions: at `from_offset`.
+    """
+
+    from_offset: int
+    end_offset: int
+    first_uncleanable_offset: int
+    transactions: TransactionState
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The arguments of one pass.
+    """The arguments of one pass, or of a part of it.
 
     Attributes:
         name: of the log, which is its directory.
@@ -56,6 +72,7 @@ class Pass:
         delete_retention_ms, segment_bytes, segment_index_bytes, index_interval_bytes: from the topic's configuration.
         batch_memory_bytes: what a single batch may take.
         chunk_bytes: what is read or written at once; a larger batch is read whole.
+        rest: what is left of the pass by its earlier parts; None for the first.
     """
 
     name: str
@@ -71,6 +88,34 @@ class Pass:
     index_interval_bytes: int
     batch_memory_bytes: int = CLEANING_BATCH_MEMORY_BYTES
     chunk_bytes: int = CLEANING_CHUNK_BYTES
+    rest: Rest | None = None
+
+    @property
+    def from_offset(self) -> int:
+        """Earlier parts have gone so far."""
+        return self.rest.from_offset if self.rest is not None else 0
+
+    @property
+    def map_start_offset(self) -> int:
+        """From here on it looks for keys: no record that is still to be cleaned is superseded by one before."""
+        return max(self.first_dirty_offset, self.from_offset)
+
+    @property
+    def end_offset(self) -> int:
+        """Up to where it looks for keys, unless the map is full before."""
+        return self.rest.end_offset if self.rest is not None else self.first_uncleanable_offset
+
+    @property
+    def dirty(self) -> list[SealedSegment]:
+        """The segments in which it looks for keys, all of them among those to clean."""
+        start, end = self.map_start_offset, self.end_offset
+        return [segment for segment in self.segments if segment.end_offset > start and segment.base_offset < end]
+
+    @property
+    def to_clean(self) -> list[SealedSegment]:
+        """The segments that it may replace, if it gets so far."""
+        start, end = self.from_offset, self.end_offset
+        return [segment for segment in self.segments if start <= segment.base_offset < end]
 
 
 class LogState(NamedTuple):
@@ -162,22 +207,28 @@ def last_records(producers: ProducerState) -> Iterable[tuple[int, LastRecord]]:
         yield producer_id, LastRecord(last_offset, producer.epoch)
 
 
-def groups_of(work: Pass, segments: Sequence[SealedSegment]) -> list[list[SealedSegment]]:
-    """The segments, in order, put together so that each group fits into one segment."""
-    groups: list[list[SealedSegment]] = []
+def groups_of(
+    work: Pass, segments: Iterable[SealedSegment], bytes_max: int | None = None
+) -> Iterator[list[SealedSegment]]:
+    """The segments, in order, put together so that each group fits into one segment, and, unless it is a single one,
+    into `bytes_max`. One segment more is taken than the groups have that were asked for.
+    """
+    segment_bytes = work.segment_bytes if bytes_max is None else min(work.segment_bytes, bytes_max)
+    group: list[SealedSegment] = []
     for segment in segments:
-        if groups and fits(work, groups[-1], segment):
-            groups[-1].append(segment)
-        else:
-            groups.append([segment])
-    return groups
+        if group and not fits(work, group, segment, segment_bytes):
+            yield group
+            group = []
+        group.append(segment)
+    if group:
+        yield group
 
 
-def fits(work: Pass, group: Sequence[SealedSegment], segment: SealedSegment) -> bool:
+def fits(work: Pass, group: Sequence[SealedSegment], segment: SealedSegment, segment_bytes: int) -> bool:
     together = [*group, segment]
     return (
         group[-1].end_offset == segment.base_offset
-        and sum(each.size_bytes for each in together) <= work.segment_bytes
+        and sum(each.size_bytes for each in together) <= segment_bytes
         and sum(each.index_bytes for each in together) <= work.segment_index_bytes
         and sum(each.time_index_bytes for each in together) <= work.segment_index_bytes
         and (segment.size_bytes == 0 or segment.end_offset - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX)

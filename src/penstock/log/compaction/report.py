@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.log.compaction.passes import Rest
+
 
 @dataclass(slots=True)
 class Counted:
@@ -47,13 +49,14 @@ class GroupReport:
 
 @dataclass(slots=True)
 class PassReport:
-    """One pass over one log.
+    """One pass over one log, or a part of it.
 
     Attributes:
         end_offset: the next pass looks for keys from here on; the map was `map_is_full` if that is not the end of what
             could be cleaned.
         keys: distinct ones that were found between `first_dirty_offset` and `end_offset`.
         groups: of the segments that were cleaned.
+        rest: what is left of the pass for its next part; None if this was the last one, or all of it.
         left_alone: base offsets of segments that stay as they are, because their batches cannot be told apart.
         problems: what is damaged, and was kept; the first ones, `problem_count` of them in all.
     """
@@ -65,6 +68,7 @@ class PassReport:
     keys: int = 0
     map_is_full: bool = False
     groups: list[GroupReport] = field(default_factory=list)
+    rest: Rest | None = None
     left_alone: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0

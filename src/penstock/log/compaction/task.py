@@ -1,4 +1,5 @@
-"""A pass as a task: a worker reads closed segments and writes new ones under names that end with `.cleaned`.
+"""A pass, or a part of one, as a task: a worker reads closed segments and writes new ones under names that end with
+`.cleaned`.
 
 Nobody takes such files for a part of the log. `swap` gives them their names; a pass that does not end well removes
 them, and so does the next one, or a recovery.
@@ -16,6 +17,7 @@ from penstock.errors import ConfigError, StorageError
 from penstock.log.compaction.cleaning import run_pass
 from penstock.log.compaction.maps import offset_map
 from penstock.log.compaction.offset_map import ENTRY_BYTES, LatestOffsets, OffsetMap
+from penstock.log.compaction.parts import Room
 from penstock.log.compaction.passes import Pass
 from penstock.log.compaction.report import PassReport
 from penstock.log.compaction.target import Target
@@ -39,7 +41,10 @@ class PassOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunPass(Task):
-    """Runs a pass. `buffer_bytes`, `load_factor` and `hash_key` are those of its map of keys."""
+    """Runs a pass, or the part of it for which there is room.
+
+    `buffer_bytes`, `load_factor` and `hash_key` are those of its map of keys; `reserve_bytes` are kept free of records.
+    """
 
     report_type: ClassVar[type] = PassOutcome
     writes: ClassVar[bool] = True
@@ -48,6 +53,7 @@ class RunPass(Task):
     buffer_bytes: int
     load_factor: float
     hash_key: bytes
+    reserve_bytes: int = 0
 
     @property
     def what(self) -> str:
@@ -55,12 +61,13 @@ class RunPass(Task):
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self.work.segments)
+        """What it reads, at most; what is dirty it reads twice."""
+        return sum(segment.size_bytes for segment in self.work.to_clean)
 
     @property
     def needed_bytes(self) -> int:
         """What the map needs at most: there are no more keys than dirty offsets."""
-        keys = self.work.first_uncleanable_offset - self.work.first_dirty_offset
+        keys = self.work.end_offset - self.work.map_start_offset
         return min(self.buffer_bytes, 2 * ENTRY_BYTES * (int(keys / self.load_factor) + LEAST_SLOTS))
 
     @property
@@ -76,13 +83,10 @@ class RunPass(Task):
         name = self.work.name
         try:
             remove_cleaned(disk, name)
-            free_bytes = disk.free_bytes()
-            if free_bytes < self.size_bytes:
-                return PassOutcome(
-                    None, f"{free_bytes} bytes are free, and the new segments may take up to {self.size_bytes}"
-                )
+            dirty_bytes = sum(segment.size_bytes for segment in self.work.dirty)
+            room = Room.of(disk.free_bytes(), self.reserve_bytes, dirty_bytes)
             offsets = map_of(self.needed_bytes, self.load_factor, self.hash_key)
-            return PassOutcome(run_pass(disk, self.work, offsets, Target(disk, name, CLEANED)))
+            return PassOutcome(run_pass(disk, self.work, offsets, Target(disk, name, CLEANED), room))
         except FileNotFoundError as error:
             failure = f"its files have changed: {error}"
         except (StorageError, ConfigError) as error:
@@ -117,6 +121,9 @@ class CleanLog(TaskOperation):
         return report
 
     def without_report(self, disk: Disk, reason: str) -> PassOutcome:
+        """What the workers have left goes at once: the next try is far, and there may be little room."""
+        with suppress(FileNotFoundError):
+            remove_cleaned(disk, self.pass_task.work.name)
         return PassOutcome(None, reason)
 
 

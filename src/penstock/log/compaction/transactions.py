@@ -25,20 +25,46 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
+class TransactionState(NamedTuple):
+    """What is known of transactions between two parts of a pass.
+
+    Attributes:
+        begun: the aborted transactions that count.
+        with_data, committed: ids of producers of which data was met since their last marker, of an aborted transaction
+            or of another one.
+        unread: as that of `CleanedTransactions`.
+    """
+
+    begun: tuple[AbortedTransaction, ...] = ()
+    with_data: tuple[int, ...] = ()
+    committed: tuple[int, ...] = ()
+    unread: bool = False
+
+
+NOTHING_MET = TransactionState()
+
+
 class CleanedTransactions:
     """The transactions at one place of a pass, which sees the batches in the order of their offsets.
+
+    A later part of a pass begins with the `state` in which the one before it has ended.
 
     Attributes: `unread`: the pass has met a batch that it cannot read.
     """
 
     __slots__ = ("_aborted", "_coming", "_committed", "_with_data", "unread")
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(self, aborted: Iterable[AbortedTransaction], state: TransactionState = NOTHING_MET) -> None:
         self._coming = deque(sorted(aborted, key=lambda each: each.first_offset))
-        self._aborted: dict[int, AbortedTransaction] = {}
-        self._with_data: set[int] = set()
-        self._committed: set[int] = set()
-        self.unread = False
+        self._aborted = {each.producer_id: each for each in state.begun}
+        self._with_data = set(state.with_data)
+        self._committed = set(state.committed)
+        self.unread = state.unread
+
+    @property
+    def state(self) -> TransactionState:
+        begun, with_data, committed = self._aborted.values(), sorted(self._with_data), sorted(self._committed)
+        return TransactionState(tuple(begun), tuple(with_data), tuple(committed), self.unread)
 
     def data_is_aborted(self, header: BatchHeader) -> bool:
         """Takes note of a batch of data; whether it belongs to an aborted transaction."""
