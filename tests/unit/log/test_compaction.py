@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from dataclasses import replace
 from struct import pack_into
 
 import pytest
@@ -24,7 +25,8 @@ from support.logs import NAME, NOW_MS, topic_config
 from penstock.errors import ConfigError
 from penstock.log.compaction import filtering, offset_map
 from penstock.log.compaction.cleaning import run_pass
-from penstock.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
+from penstock.log.compaction.maps import offset_map as offset_map_of
+from penstock.log.compaction.offset_map import ENTRY_BYTES, LatestOffsets, OffsetMap
 from penstock.log.compaction.passes import Pass, SealedSegment, groups_of
 from penstock.log.compaction.target import Target
 from penstock.log.loading import load
@@ -35,7 +37,9 @@ from penstock.records.batch import (
     LENGTH_POSITION,
     LOG_OVERHEAD_BYTES,
     RECORD_COUNT_POSITION,
+    BatchHeader,
     computed_crc,
+    headers,
 )
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
@@ -364,6 +368,73 @@ def test_a_segment_whose_batches_cannot_be_told_apart_is_left_alone(position: in
     assert f"at byte {second}" in report.problems[0]
     assert disk.content(f"{OUT}/{2:020d}.log") == disk.content(path)
     assert [group.base_offsets for group in report.groups] == [[0], [4]]
+
+
+@pytest.mark.parametrize("make_map", [OffsetMap, offset_map_of])
+def test_keys_before_the_place_where_batches_can_no_longer_be_told_apart_remove_nothing(
+    make_map: Callable[[int, float, bytes], LatestOffsets],
+) -> None:
+    history = History.empty()
+    history.append([(b"k", b"1"), (b"j", b"1")])
+    history.roll()
+    history.append([(b"k", b"2")])
+    history.append([(b"i", b"2")])
+    history.roll()
+    history.append([(b"j", b"3")])
+    closed(history)
+    disk = history.one.disk
+    disk.write(f"{NAME}/{2:020d}.log", batches_in(disk, NAME)[1][0].size_bytes + LENGTH_POSITION, [b"\x7f"])
+    report = compacted(disk, planned(disk, clean_offset=2), offsets=make_map(1 << 12, 0.9, HASH_KEY))
+    assert report.left_alone == [2]
+    assert report.keys == 1
+    assert [(header.base_offset, header.record_count) for header, _ in batches_of(disk, OUT, 0, 4)] == [(0, 1), (4, 1)]
+
+
+def test_nothing_is_left_of_what_was_made_of_a_segment_that_is_left_alone() -> None:
+    history = History.empty()
+    for number in range(2):
+        for _ in range(3):
+            history.append([(b"%d" % number, b"")])
+        history.roll()
+    closed(history)
+    disk = history.one.disk
+    disk.write(LOG, 2 * batches_in(disk, NAME)[0][0].size_bytes + LENGTH_POSITION, [b"\x7f"])
+    work = replace(planned(disk, clean_offset=3), chunk_bytes=HEADER_BYTES)
+    run_pass(disk, work, OffsetMap(1 << 12, 0.9, HASH_KEY), Target(disk, NAME, ".cleaned"))
+    made = [info.name for info in disk.list(NAME) if info.name.endswith(".cleaned")]
+    assert made == [f"{3:020d}{suffix}.cleaned" for suffix in (".index", ".log", ".timeindex")]
+
+
+def batches_of(disk: SimulatedDisk, name: str, *bases: int) -> list[tuple[BatchHeader, bytes]]:
+    """The batches of some segments."""
+    found = []
+    for base in bases:
+        data = disk.content(f"{name}/{base:020d}.log")
+        found += [(header, data[at : at + header.size_bytes]) for at, header in headers(data)]
+    return found
+
+
+def test_a_segment_that_is_left_alone_parts_the_group_in_which_it_was_met() -> None:
+    """It is in the clean part of the log, so that it is read for the first time when its group is copied."""
+    history = History.empty()
+    for number in range(4):
+        history.append([(b"%d" % number, b"")], producer_id=1, transactional=True)
+        history.append([(b"j", b"%d" % number)])
+        history.end(1, commit=number % 2 == 0)
+        history.roll()
+    closed(history)
+    disk = history.one.disk
+    disk.flip_bit(LOG, batches_in(disk, NAME)[0][0].size_bytes + HEADER_BYTES + 3)
+    path = f"{NAME}/{6:020d}.log"
+    disk.write(path, batches_in(disk, NAME)[6][0].size_bytes + LENGTH_POSITION, [b"\x7f"])
+    report = compacted(disk, planned(disk, clean_offset=9))
+    assert [group.base_offsets for group in report.groups] == [[0, 3], [9]]
+    assert report.left_alone == [6]
+    assert [problem.split(":")[0] for problem in report.problems] == [f"{path} at byte 69", LOG]
+    assert report.problem_count == 2
+    assert disk.content(f"{OUT}/{6:020d}.log") == disk.content(path)
+    left = [(header.base_offset, header.record_count) for header, _ in batches_of(disk, OUT, 0, 9)]
+    assert left == [(0, 1), (1, 1), (2, 1), (5, 1), (9, 0), (10, 1), (11, 1)]
 
 
 def test_a_damaged_marker_leaves_the_transaction_after_it_as_it_is() -> None:

@@ -6,7 +6,9 @@ segments into a new one and leaves out the records that the map knows a later on
 
 What cannot be read is kept and reported: a batch that is damaged, or takes too much memory (`unpacking`), as the bytes
 it is, a segment in which the batches cannot be told apart as a whole. None of their keys comes into the map, and from
-there on neither delete markers nor transaction markers go, because what they are about may be in those bytes.
+there on neither delete markers nor transaction markers go, because what they are about may be in those bytes. That a
+segment is such a one shows in the middle of it. Then what was made of it is given up, and from there on each segment is
+read through before it is used.
 
 If there is less room than the new segments may take, they are those of a part of the pass, and the report says where
 the next part goes on (`parts`).
@@ -26,7 +28,7 @@ from penstock.log.compaction.parts import Room
 from penstock.log.compaction.passes import Pass, Rest, SealedSegment, groups_of
 from penstock.log.compaction.report import GroupReport, PassReport
 from penstock.log.compaction.scan import Found, Unframed, batches, framed
-from penstock.log.compaction.target import Target
+from penstock.log.compaction.target import NewSegment, Target
 from penstock.log.compaction.transactions import CleanedTransactions
 from penstock.log.compaction.unpacking import Unpacking
 from penstock.log.disk import Disk
@@ -46,7 +48,11 @@ def run_pass(
 
 
 class Cleaner:
-    """One run of `run_pass`."""
+    """One run of `run_pass`.
+
+    Attributes: `wary`, whether a segment was met that is to be left alone, so that each is read through before it is
+    used; `framed`, of those that were, whether the batches can be told apart.
+    """
 
     def __init__(
         self, disk: Disk, work: Pass, offsets: LatestOffsets, target: Target | None, room: Room | None
@@ -56,6 +62,7 @@ class Cleaner:
         self.offsets = offsets
         self.target = target
         self.room = room
+        self.wary = False
         self.framed: dict[int, bool] = {}
         self.contexts = Contexts()
         self.unpacking = Unpacking(self.contexts, work.batch_memory_bytes)
@@ -75,21 +82,25 @@ class Cleaner:
         written_bytes = 0
         for group in groups_of(work, segments, room.group_bytes(self.disk) if room is not None else None):
             size_bytes = sum(segment.size_bytes for segment in group)
-            if room is not None and report.groups and not room.has_place(self.disk, written_bytes, size_bytes):
-                report.rest = self._rest(group[0].base_offset, filtering)
-                break
-            filtering.transactions.unread |= bool(report.left_alone)
-            report.groups.append(self._clean(group, filtering))
-            written_bytes += report.groups[-1].after.bytes
+            if room is not None and not room.has_place(self.disk, written_bytes, size_bytes):
+                if report.groups:
+                    report.rest = self._rest(group[0].base_offset, filtering)
+                    break
+                room.check(self.disk, size_bytes)
+            cleaned = self._clean_readable(group, filtering)
+            report.groups += cleaned
+            written_bytes += sum(each.after.bytes for each in cleaned)
         if self.target is not None:
             self.target.disk.fsync_directory(self.target.name)
         return report
 
     def _check_room(self, room: Room) -> None:
         """Raises NoRoom if not even the first new segment has a place, before much is read in vain."""
-        first = next(self._readable(self.work.to_clean), None)
-        if first is not None:
-            room.check(self.disk, first.size_bytes)
+        for segment in self.work.to_clean:
+            if segment.size_bytes <= room.group_bytes(self.disk):
+                return
+            if self._is_framed(segment):
+                room.check(self.disk, segment.size_bytes)
 
     def _rest(self, from_offset: int, filtering: BatchFilter) -> Rest:
         return Rest(
@@ -97,27 +108,35 @@ class Cleaner:
         )
 
     def _readable(self, segments: Iterable[SealedSegment]) -> Iterator[SealedSegment]:
-        """The segments in which the batches can be told apart. Each is read through when it is its turn, shortly before
-        it is read again.
-        """
+        """The segments but those in which the batches cannot be told apart, as far as that is known already."""
         for segment in segments:
-            base_offset = segment.base_offset
-            if base_offset not in self.framed:
-                self.framed[base_offset] = self._is_framed(segment)
-            if self.framed[base_offset]:
+            is_readable = self._is_framed(segment) if self.wary else self.framed.get(segment.base_offset, True)
+            if is_readable:
                 yield segment
 
     def _is_framed(self, segment: SealedSegment) -> bool:
-        try:
-            for _ in framed(self.disk, self._path(segment), segment, self.work):
-                pass
-        except Unframed as error:
-            self.report.left_alone.append(segment.base_offset)
-            self._note(str(error))
-            return False
-        return True
+        """Reads a segment through, once, and notes what is wrong."""
+        if segment.base_offset not in self.framed:
+            self.framed[segment.base_offset] = True
+            try:
+                for _ in framed(self.disk, self._path(segment), segment, self.work):
+                    pass
+            except Unframed as error:
+                self.framed[segment.base_offset] = False
+                self.report.left_alone.append(segment.base_offset)
+                self._note(str(error))
+        return self.framed[segment.base_offset]
 
     def _fill_map(self) -> int:
+        """Fills the map; returns the offset up to which it knows the last of each key."""
+        try:
+            return self._note_keys()
+        except Unframed:
+            self.wary = True
+        self.offsets.clear()
+        return self._note_keys()
+
+    def _note_keys(self) -> int:
         """Notes the keys of the dirty segments; returns the offset up to which the map knows the last of each key."""
         start, end = self.work.map_start_offset, self.work.end_offset
         transactions = CleanedTransactions(each for each in self.work.aborted if each.last_offset >= start)
@@ -149,22 +168,45 @@ class Cleaner:
             return None  # the second reading reports it
         return added.last_offset if added.full else None
 
+    def _clean_readable(self, group: Sequence[SealedSegment], filtering: BatchFilter) -> list[GroupReport]:
+        """Copies what stays of a group of segments. One that turns out to be left alone parts the group."""
+        report, state = self.report, filtering.transactions.state
+        problems, problem_count = len(report.problems), report.problem_count
+        if not self.wary:
+            try:
+                return [self._clean(group, filtering)]
+            except Unframed:
+                self.wary = True
+            filtering.transactions = CleanedTransactions(self.work.aborted, state)
+            del report.problems[problems:]
+            report.problem_count = problem_count
+        return [self._clean(each, filtering) for each in groups_of(self.work, self._readable(group))]
+
     def _clean(self, group: Sequence[SealedSegment], filtering: BatchFilter) -> GroupReport:
         """Copies what stays of a group of segments."""
         report = filtering.report = GroupReport([segment.base_offset for segment in group])
+        filtering.transactions.unread |= bool(self.report.left_alone)
         output = self.target.begin(group[0].base_offset, self.work) if self.target is not None else None
-        for segment in group:
-            for found in self._batches(segment):
-                kept = filtering.filter(found)
-                if filtering.problem:
-                    self._note(f"{self._path(segment)}: {filtering.problem}")
-                if output is not None and kept is not None:
-                    output.append(kept)
-                if output is not None and filtering.still_aborted is not None:
-                    output.append_aborted(filtering.still_aborted)
+        try:
+            for segment in group:
+                self._copy(segment, filtering, output)
+        except Unframed:
+            if output is not None:
+                output.discard()
+            raise
         if output is not None:
             output.finish()
         return report
+
+    def _copy(self, segment: SealedSegment, filtering: BatchFilter, output: NewSegment | None) -> None:
+        for found in self._batches(segment):
+            kept = filtering.filter(found)
+            if filtering.problem:
+                self._note(f"{self._path(segment)}: {filtering.problem}")
+            if output is not None and kept is not None:
+                output.append(kept)
+            if output is not None and filtering.still_aborted is not None:
+                output.append_aborted(filtering.still_aborted)
 
     def _batches(self, segment: SealedSegment) -> Iterator[Found]:
         return batches(self.disk, self._path(segment), segment, self.work)

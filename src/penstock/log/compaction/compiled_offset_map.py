@@ -37,6 +37,10 @@ class CompiledOffsetMap:
         self._payload = np.empty(0, np.uint8)
         self._make_scratch(SCRATCH_RECORDS)
 
+    def clear(self) -> None:
+        self.size = 0
+        self._table.fill(0)
+
     def add(self, data: Buffer, header: BatchHeader, start_offset: int) -> Added:
         records = self._walk(data, header)
         size, last_delta, full = key_kernels.add(

@@ -44,6 +44,10 @@ class LatestOffsets(Protocol):
     @property
     def limit(self) -> int: ...
 
+    def clear(self) -> None:
+        """Forgets all."""
+        ...
+
     def add(self, data: Buffer, header: BatchHeader, start_offset: int) -> Added:
         """Notes the keys of the records from `start_offset` on, `data` being the batch's records, decompressed.
 
@@ -77,6 +81,10 @@ class OffsetMap:
         self.size = 0
         self._hash_key = hash_key
         self._table = bytearray(self.slots * ENTRY_BYTES)
+
+    def clear(self) -> None:
+        self.size = 0
+        self._table[:] = bytes(len(self._table))
 
     def add(self, data: Buffer, header: BatchHeader, start_offset: int) -> Added:
         last_offset = NO_OFFSET

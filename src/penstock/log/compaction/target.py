@@ -67,6 +67,11 @@ class NewSegment:
         for path in segment.paths:
             disk.fsync(path + self._target.suffix)
 
+    def discard(self) -> None:
+        """Removes what was written."""
+        for path in self._segment.paths:
+            self._target.disk.unlink(path + self._target.suffix)
+
     def _write(self) -> None:
         if self._chunks or not self._written_bytes:
             self._put(self._segment.log_path, self._written_bytes, self._chunks)
