@@ -3,7 +3,8 @@
 Producers append idempotent batches, consumers read, topics are deleted and made again, records deleted, logs flushed,
 the node is stopped cleanly, killed, loses its power at any write (also while it recovers), has a failing fsync, a full
 disk or a cold one. After every start each partition must be what its timeline allows. In every fourth seed records
-count only once they are on disk (`penstock.log.fsync=group`): then everything that readers may have survives.
+count only once they are on disk (`penstock.log.fsync=group`): then everything that readers may have survives, and
+appends come while a round of fsyncs is under way.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ READ_BYTES_MAX = 4_000
 REMADE_WHILE_DOWN = 0.1
 """How likely a topic was deleted and made again while the node was down, so that it finds strays when it starts."""
 GROUP_FSYNC_EVERY = 4
+APPENDS_MEANWHILE = 2
+"""How many more follow each append then, a millisecond apart."""
 SPACE_FREED = 0.03
 """How likely somebody frees space on a full disk between two actions."""
 PARTITIONS = 2
@@ -199,6 +202,13 @@ class LogWorld:
 
     def _append(self) -> None:
         topic, partition = self._pick()
+        for number in range(APPENDS_MEANWHILE if self.group_fsync else 0):
+            self.simulation.after_ms(number + 1, lambda: self._append_to(topic, partition))
+        self._append_to(topic, partition)
+
+    def _append_to(self, topic: str, partition: int) -> None:
+        if not (self.node.running and self.faults):
+            return
         producer_id = self.random.randrange(PRODUCERS)
         count = self.random.randrange(1, 5)
         self._value += 1

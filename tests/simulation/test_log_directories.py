@@ -16,6 +16,8 @@ from penstock.log.checkpoints import Checkpoint
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import CreateReplicas, SetAside
 from penstock.log.disk import Buffer, Disk
+from penstock.log.file_work import FileWork
+from penstock.log.operations import Write
 from penstock.log.producer_state import ProducerState
 from penstock.log.replica import Replica, State
 from penstock.log.replica_directories import ReplicaDirectories
@@ -194,6 +196,17 @@ def test_planted_what_an_fsync_failed_to_write_is_trusted(monkeypatch: pytest.Mo
 def test_planted_a_round_of_fsyncs_leaves_a_file_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimulatedDisk, "fsync_data", lambda *_: ())
     assert broken_rule() in {"what was fsynced survives", "offsets are given in order"}
+
+
+def test_planted_a_round_of_fsyncs_lets_count_what_was_written_during_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = FileWork.release
+
+    def all_that_is_held(files: FileWork, end_offset: int, wall_ms: int, now_ms: int) -> Write | None:
+        held_to = files.writes[files.held - 1].end_offset if files.held else end_offset
+        return real(files, held_to, wall_ms, now_ms)
+
+    monkeypatch.setattr(FileWork, "release", all_that_is_held)
+    assert broken_rule() in {"what was fsynced survives", "what is there is served", "offsets are given in order"}
 
 
 def test_planted_a_round_of_fsyncs_leaves_new_names_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,11 +24,13 @@ class Unsynced(NamedTuple):
     """What was written of a log and waits for an fsync.
 
     `end_offset` is where it ends, `paths` are the files with its records, `newest_base` is the base offset of the last
-    of them. `names`: the directory does not durably have all of these files.
+    of them. `names`: the directory does not durably have all of these files. `paths_before`: files of segments that
+    were closed before and may not be on disk, where a recovery would end the log; retention may take them away.
     """
 
     end_offset: int
     paths: Sequence[str]
+    paths_before: Sequence[str]
     newest_base: int
     names: bool
 
@@ -195,7 +197,11 @@ class FileWork:
                     break
                 paths.append(write.path)
             end_offset, newest_base = write.end_offset, write.segment.base_offset
-        return Unsynced(end_offset, paths, newest_base, newest_base > self.named_to) if paths else None
+        if not paths:
+            return None
+        oldest_base = self.writes[0].segment.base_offset
+        before = [each.log_path for each in self._unflushed() if each.base_offset < oldest_base]
+        return Unsynced(end_offset, paths, before, newest_base, newest_base > self.named_to)
 
     # Flushing
 

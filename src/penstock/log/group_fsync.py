@@ -12,6 +12,9 @@ time in a directory, so a log waits for the round under way and for those of the
 when operations are taken: what all events of a turn have written goes into the same one. Its files are fsynced at the
 same time, as far as the disk does that: file systems with a journal then commit it once for many files.
 
+A record on disk is worth nothing if those before it are not, since a recovery ends a log where its files have a hole.
+So a round covers segments, too, that were closed a moment ago and whose own flush is still to come.
+
 A round has an order of its own: appends go on while it runs, in the lane too, since file systems have a write wait for
 the journal. If a round fails its directory goes offline, and nothing that waits for it is ever acknowledged; it is not
 tried again. Idle costs nothing: without such logs there is no round.
@@ -65,7 +68,7 @@ class Part(NamedTuple):
     @property
     def files(self) -> int:
         """How many it fsyncs, the directory included."""
-        return len(self.unsynced.paths) + self.unsynced.names
+        return len(self.unsynced.paths) + len(self.unsynced.paths_before) + self.unsynced.names
 
 
 def part_of(log: Log, files_max: int) -> Part | None:
@@ -103,7 +106,7 @@ class FsyncRound(Operation):
         self.parts = parts
 
     def run(self, disk: Disk) -> Sequence[str]:
-        paths = [path for part in self.parts for path in part.unsynced.paths]
+        paths = [path for part in self.parts for path in (*part.unsynced.paths_before, *part.unsynced.paths)]
         return disk.fsync_data(paths, [part.log.name for part in self.parts if part.unsynced.names])
 
 

@@ -4,7 +4,7 @@ from penstock.config.values import GiB, KiB, MiB
 
 GROUP_FSYNC_FILES_MAX = 64
 """Files that one round of fsyncs covers, directories of new files included; logs with further ones wait for the next
-round. The last log of a round may add its directory."""
+round. The last log of a round may add its directory, and segments that were just closed."""
 OPEN_LOGS_MAX = 10_000
 """Logs with open descriptors; the least recently used are closed beyond it (and never more than descriptors allow)."""
 BUSY_LOGS_PASSED_OVER_MAX = 100

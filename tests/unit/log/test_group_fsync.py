@@ -186,6 +186,39 @@ def test_a_roll_during_a_round_leaves_the_old_file_to_the_next() -> None:
     assert one.after_power_failure() == 4
 
 
+def test_a_round_leaves_no_hole_before_what_it_covers() -> None:
+    """Of records that were written with another setting, and whose segment was closed but not flushed yet."""
+    one = Grouped(segment_bytes=300)
+    one.log.config = topic_config(internal_segment_bytes=300)
+    for _ in range(3):
+        one.log.append_as_leader(batch(b"x" * 50), 0, NOW_MS)
+    one.write()
+    assert (one.counted, len(one.log.segments.all)) == (3, 2)
+    one.log.config = topic_config(penstock_log_fsync="group", internal_segment_bytes=300)
+    one.log.append_as_leader(batch(b"x" * 50), 0, NOW_MS)
+    one.write()
+    taken = one.directory.round()
+    one.directory.rounds.operation_completed(taken, taken.run(one.disk), NOW_MS)
+    assert one.counted == 4
+    assert one.after_power_failure() == 4
+
+
+def test_a_segment_before_may_have_been_taken_away_when_a_round_comes_to_it() -> None:
+    one = Grouped(segment_bytes=300)
+    one.log.config = topic_config(internal_segment_bytes=300)
+    for _ in range(3):
+        one.log.append_as_leader(batch(b"x" * 50), 0, NOW_MS)
+    one.write()
+    one.log.config = topic_config(penstock_log_fsync="group", internal_segment_bytes=300)
+    one.log.append_as_leader(batch(b"x" * 50), 0, NOW_MS)
+    one.write()
+    taken = one.directory.round()
+    assert [part.unsynced.paths_before for part in taken.parts] == [[f"{NAME}/{0:020d}.log"]]
+    one.disk.rename(f"{NAME}/{0:020d}.log", f"{NAME}/{0:020d}.log.deleted")
+    one.directory.rounds.operation_completed(taken, taken.run(one.disk), NOW_MS)
+    assert one.counted == 4
+
+
 def test_a_segment_that_is_only_begun_is_not_asked_for() -> None:
     """The round is put together while the roll of the next segment still waits for its turn."""
     one = Grouped(segment_bytes=300)
