@@ -4,6 +4,8 @@ Two readings of the log. The first fills a map with the last offset of each key,
 of what may be cleaned, or to where the map is full; the next pass goes on there. The second copies each group of
 segments into a new one and leaves out the records that the map knows a later one of (`filtering`).
 
+Messages of the formats 0 and 1 are read as the batches that they become (`scan`).
+
 What cannot be read is kept and reported: a batch that is damaged, or takes too much memory (`unpacking`), as the bytes
 it is, a segment in which the batches cannot be told apart as a whole. None of their keys comes into the map, and from
 there on neither delete markers nor transaction markers go, because what they are about may be in those bytes.
@@ -22,13 +24,15 @@ from penstock.log.compaction.offset_map import LatestOffsets
 from penstock.log.compaction.passes import Pass, SealedSegment, groups_of
 from penstock.log.compaction.report import GroupReport, PassReport
 from penstock.log.compaction.scan import Found, Unframed, batches, framed
-from penstock.log.compaction.target import Target
+from penstock.log.compaction.target import POSITION_MAX, Target
 from penstock.log.compaction.transactions import CleanedTransactions
 from penstock.log.compaction.unpacking import Unpacking
 from penstock.log.disk import Disk
 from penstock.log.limits import CLEANING_PROBLEMS_REPORTED_MAX
 from penstock.log.names import LOG, file_name
+from penstock.records.batch import MAGIC
 from penstock.records.compression import Contexts
+from penstock.records.legacy.up_conversion import GROWTH_BYTES
 
 
 def run_pass(disk: Disk, work: Pass, offsets: LatestOffsets, target: Target | None) -> PassReport:
@@ -55,7 +59,7 @@ class Cleaner:
 
     def run(self) -> PassReport:
         work, report = self.work, self.report
-        readable = [segment for segment in work.segments if self._is_framed(segment)]
+        readable = [seen for segment in work.segments if (seen := self._framed(segment)) is not None]
         latest_offset = self._fill_map(readable)
         report.end_offset = latest_offset + 1
         report.keys = self.offsets.size
@@ -67,15 +71,20 @@ class Cleaner:
             self.target.disk.fsync_directory(self.target.name)
         return report
 
-    def _is_framed(self, segment: SealedSegment) -> bool:
+    def _framed(self, segment: SealedSegment) -> SealedSegment | None:
+        """The segment, and how much it grows; None if it stays as it is."""
+        growth_bytes = 0
         try:
-            for _ in framed(self.disk, self._path(segment), segment, self.work):
-                pass
+            for header, _ in framed(self.disk, self._path(segment), segment, self.work):
+                if header.magic < MAGIC:
+                    growth_bytes += GROWTH_BYTES
+            if growth_bytes and segment.size_bytes + growth_bytes > POSITION_MAX:
+                raise Unframed(f"{self._path(segment)}: as batches its messages might take more than a segment holds")
         except Unframed as error:
             self.report.left_alone.append(segment.base_offset)
             self._note(str(error))
-            return False
-        return True
+            return None
+        return segment._replace(growth_bytes=growth_bytes) if growth_bytes else segment
 
     def _fill_map(self, segments: Sequence[SealedSegment]) -> int:
         """Notes the keys of the dirty segments; returns the offset up to which the map knows the last of each key."""
@@ -127,7 +136,7 @@ class Cleaner:
         return report
 
     def _batches(self, segment: SealedSegment) -> Iterator[Found]:
-        return batches(self.disk, self._path(segment), segment, self.work)
+        return batches(self.disk, self._path(segment), segment, self.work, self.contexts)
 
     def _path(self, segment: SealedSegment) -> str:
         return f"{self.work.name}/{file_name(segment.base_offset, LOG)}"
