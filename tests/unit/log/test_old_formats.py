@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 from struct import pack
 
 import pytest
 from support.legacy import GZIP, Kept, message, message_set
 from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
-from support.planted import checked, contents, flipped, said
+from support.planted import checked, contents, flipped, mutated, said
 from support.upgraded import (
     EPOCH,
     OLD_MS,
@@ -160,6 +161,49 @@ def test_a_search_after_damage_ends_where_lengths_lie_too_often(monkeypatch: pyt
     read.clear()
     assert recovery.lost_batches(disk, path, len(good), end, 100) == OffsetRange(1 << 20, (1 << 20) + 1)
     assert 0 < sum(read[:-1]) <= 2_000, "a smaller one is still found"
+
+
+def damaged(seed: int) -> bytes:
+    """The only segment of a log, with one to three things done to it that disks and hands do."""
+    random = Random(seed)
+    data = content(upgraded(seed, messages=12, batches=6))
+    for _ in range(random.randrange(1, 4)):
+        data = mutated(data, random)
+    return data
+
+
+def check_that_a_damaged_log_is_usable(seed: int) -> None:
+    """What is left of it are entries that were in it, up to a place; a second recovery finds nothing more to do."""
+    data = damaged(seed)
+    one = OneLog(CONFIG, SimulatedDisk())
+    one.disk.write(f"{NAME}/{file_name(0, LOG)}", 0, [data])
+    report = recover_log(one.disk, OpenArguments(NAME, CONFIG, 0, 0, NOW_MS))
+    after = contents(one.disk)
+    again = recover_log(one.disk, OpenArguments(NAME, CONFIG, 0, 0, NOW_MS))
+    assert (again.cut_bytes, again.log_end_offset) == (0, report.log_end_offset)
+    assert contents(one.disk) == after
+    one.open(recovery_point=report.recovery_point)
+    left = one.content(max_bytes=500)
+    assert data.startswith(left)
+    for offset in range(0, report.log_end_offset, 1 + report.log_end_offset // 50):
+        one.log.read(offset, 1)
+    for time_ms in range(OLD_MS, OLD_MS + 1000, 100):
+        with suppress(InvalidRecordError, CorruptRecordError, NotWalked):
+            one.log.offset_for_timestamp(time_ms)
+    one.append(batch(b"new"), leader_epoch=EPOCH)
+    assert last_offsets(one.content())[-1] == report.log_end_offset
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_log_is_recovered_to_where_it_can_be_read(seed: int) -> None:
+    check_that_a_damaged_log_is_usable(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 5_100, 100))
+def test_many_damaged_logs_are_recovered_to_where_they_can_be_read(seed: int) -> None:
+    for each in range(seed, seed + 100):
+        check_that_a_damaged_log_is_usable(each)
 
 
 def test_after_a_clean_stop_it_opens_as_it_was(one: OneLog) -> None:

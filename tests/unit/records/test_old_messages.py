@@ -135,6 +135,7 @@ def test_a_wrapper_that_compaction_has_left_holes_in_keeps_its_offsets() -> None
     assert [each.offset for each in decoded(data)] == [11, 14]
     header = counted(data, read_entry(data))
     assert (header.base_offset, header.last_offset, header.record_count) == (11, 14, 2)
+    assert [each.offset for each in decoded(bytes(as_batches(memoryview(data))))] == [11, 14]
 
 
 @pytest.mark.parametrize(
