@@ -64,11 +64,14 @@ FEATURES = (
     ("Tiered storage", "not yet: asking for it stops the start"),
     (
         "Old message formats (magic 0 and 1) in logs of before Kafka 0.11",
-        "not yet: Kafka 4 serves such a log, here it is left as it is and answers KAFKA_STORAGE_ERROR; "
-        "[`penstock import`](../how-to/import-old-logs.md) copies it into a topic if all of it is of these formats",
+        "yes, as Kafka 4: served, looked up, replicated and recovered as they are, made batches by compaction "
+        "([decision 25](../adr/0025-an-old-message-is-an-entry-like-a-batch.md)), refused from producers; "
+        "[`penstock import`](../how-to/import-old-logs.md) copies logs of Kafka 0.7 to 0.10 into a topic",
     ),
 )
 DIFFERENCES = (
+    "A time is looked for in the next segments as well where the first one that may have it has none: Kafka looks no "
+    "further, which matters where messages of before 0.10 have no times and their segment has only its file's.",
     "The answer to a Metadata request that has a topic made has the topic; Kafka's first answer is "
     "UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.",
     "A produced batch is checked by its header, not record by record (`penstock.produce.validation`, "

@@ -19,7 +19,7 @@ from penstock.log.loading import OpenArguments, load
 from penstock.log.names import LOG, offset_of
 from penstock.log.producer_state import Origin
 from penstock.log.recovery import recover_log
-from penstock.records.batch import BatchHeader, headers
+from penstock.records.batch import BatchHeader, entries
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
 from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
@@ -195,7 +195,7 @@ def batches_in(disk: Disk, name: str) -> list[tuple[BatchHeader, bytes]]:
     for info in disk.list(name):
         if offset_of(info.name, LOG) is not None:
             data = disk.read(f"{name}/{info.name}", 0, info.size_bytes)
-            found += [(header, data[at : at + header.size_bytes]) for at, header in headers(data)]
+            found += [(header, data[at : at + header.size_bytes]) for at, header in entries(data)]
     return found
 
 

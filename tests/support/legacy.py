@@ -1,8 +1,9 @@
 """Files of the formats of before Kafka 0.11, as their brokers left them.
 
 For 0.8 to 0.10 the messages are made by kafka-python's or aiokafka's own encoders; what a broker of that time does to
-them, absolute offsets inside wrappers of magic 0 and the offset of each wrapper, is done here, and for what those
-encoders cannot write there is `message`. For 0.7 there is `message_07`, written from the description of the format.
+them, absolute offsets inside wrappers of magic 0 and the offset and time of each wrapper, is done here, and for what
+those encoders cannot write there is `message`. For 0.7 there is `message_07`, written from the description of the
+format.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ def message_set(library: str, magic: int, codec: int, records: Sequence[Kept], *
     data = bytearray(builder.build())
     if codec:
         pack_into(">q", data, 0, records[-1].offset)
+        if magic:
+            pack_into(">q", data, 18, max(record.timestamp_ms for record in records))
+            pack_into(">I", data, 12, crc32(data[16:]))
     return bytes(data)
 
 

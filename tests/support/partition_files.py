@@ -22,7 +22,7 @@ from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Fetched, To
 from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.log import partition_metadata
 from penstock.log.names import LOG, OFFSET_INDEX, PARTITION_METADATA, file_name
-from penstock.records.batch import read_header
+from penstock.records.batch import read_entry
 from penstock.records.builder import BatchBuilder
 from penstock.spark.read.decoding import Corrupt, runs
 from penstock.spark.read.files import Reads
@@ -53,7 +53,7 @@ class Leader:
         self.topic_id = topic_id
         self.epoch = 0
         self.start = 0
-        self.end = read_header(self.batches[-1]).next_offset if batches else 0
+        self.end = read_entry(self.batches[-1]).next_offset if batches else 0
         self.aborted: list[tuple[int, int, int]] = []
         """Producer id, first and last offset of aborted transactions."""
         self.closed = False
@@ -68,7 +68,7 @@ class Leader:
     def write_segments(self, bases: Sequence[int], *, indexed: bool = True) -> None:
         """The log as files that begin at the given offsets, with an index entry for every third batch."""
         for base, following in zip(bases, [*bases[1:], 2**62], strict=True):
-            within = [data for data in self.batches if base <= read_header(data).base_offset < following]
+            within = [data for data in self.batches if base <= read_entry(data).base_offset < following]
             self.write(base, within, indexed=indexed)
 
     def write(self, base: int, batches: Sequence[bytes], *, suffix: str = "", indexed: bool = True) -> None:
@@ -76,7 +76,7 @@ class Leader:
         position, entries = 0, b""
         for number, data in enumerate(batches):
             if number % 3 == 2 and indexed:
-                entries += INDEX_ENTRY.pack(read_header(data).last_offset - base, position)
+                entries += INDEX_ENTRY.pack(read_entry(data).last_offset - base, position)
             position += len(data)
         self.path(base, suffix).write_bytes(b"".join(batches))
         (self.directory / (file_name(base, OFFSET_INDEX) + suffix)).write_bytes(entries)
@@ -95,8 +95,8 @@ class Leader:
         self.fetched.append(position)
         if not self.start <= position <= self.end:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{key[0]}-{key[1]}: OFFSET_OUT_OF_RANGE")
-        readable = [data for data in self.batches if position <= read_header(data).last_offset < self.end][:2]
-        upper = read_header(readable[-1]).next_offset if readable else position
+        readable = [data for data in self.batches if position <= read_entry(data).last_offset < self.end][:2]
+        upper = read_entry(readable[-1]).next_offset if readable else position
         aborted = [(each[0], each[1]) for each in self.aborted if each[2] >= position and each[1] < upper]
         records = memoryview(b"".join(readable))
         return {key: Fetched(records, self.end, self.end, self.start, tuple(aborted) if isolation else ())}

@@ -160,12 +160,14 @@ def batch_line(found: BatchDescription, records: bool) -> Line:
     line: Line = {
         "position": found.position,
         "offsets": f"{header.base_offset}-{header.last_offset}",
-        "records_in_batch": header.record_count,
+        "records_in_batch": "unknown" if header.record_count < 0 else header.record_count,
         "bytes": header.size_bytes,
         "timestamp": timestamp_text(header.max_timestamp_ms),
         "compression": header.compression.kafka_name,
         "leader_epoch": header.leader_epoch,
     }
+    if header.is_old:
+        line["format"] = header.magic
     if header.has_producer_id:
         line["producer"] = f"{header.producer_id}/{header.producer_epoch}"
         line["sequence"] = header.base_sequence

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 
 from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Client, Fetched
 from penstock.client.limits import CLIENT_FETCH_BYTES
-from penstock.records.batch import BatchHeader, check_crc, headers
+from penstock.records.batch import BatchHeader, check_crc, entries
 from penstock.records.compression import Contexts
 from penstock.records.isolation import AbortedTransactions
 from penstock.records.reader import Decompress, Record, bounded, records
@@ -65,7 +65,7 @@ def user_batches(answer: Fetched, isolation: int, decompress: Decompress) -> Ite
     That is so for control batches, and with READ_COMMITTED for those of aborted transactions.
     """
     is_aborted = AbortedTransactions(answer.aborted, decompress)
-    for position, header in headers(answer.records):
+    for position, header in entries(answer.records):
         check_crc(answer.records, position, header)
         hidden = header.is_control
         if isolation == READ_COMMITTED:

@@ -13,7 +13,7 @@ from uuid import UUID
 from penstock.client.client import READ_UNCOMMITTED, Client, Fetched
 from penstock.client.limits import CLIENT_FETCH_BYTES
 from penstock.errors import ErrorCode, RequestError, UnreachableError
-from penstock.records.batch import headers
+from penstock.records.batch import entries
 
 
 async def read_range(
@@ -74,6 +74,6 @@ async def read_range(
 
 def next_position(records: memoryview, position: int) -> int:
     """The offset after the last whole batch of a fetch, or `position` when there is none."""
-    for _, header in headers(records):
+    for _, header in entries(records):
         position = max(position, header.next_offset)
     return position

@@ -1,5 +1,8 @@
 """`segment_scan.scan_segment` with compiled loops over the batches: the same result, many times as fast.
 
+A segment with messages of the formats 0 and 1 is left to the plain scan. They are the oldest of a log, so that mostly
+the first one says so; what was reported of batches before one is reported once more, which changes nothing.
+
 Importing this module imports numba, which a broker's own process never does: ask `segment_scanners.fastest_scan` for a
 scan, in a worker or in a command.
 """
@@ -16,7 +19,7 @@ from penstock.log.segment_scan import (
     ProducerBatches,
     SegmentScan,
     SegmentToScan,
-    refuse_old_message,
+    is_old_at,
     scan_segment,
 )
 from penstock.records import batch_kernels as kernels
@@ -46,8 +49,7 @@ def scan_segment_compiled(disk: Disk, wanted: SegmentToScan, account: Account) -
     if beyond or wanted.rewrite_from is not None:
         return scan_segment(disk, wanted, account)
     walking = Walking(disk, wanted, account)
-    walking.run()
-    return walking.result()
+    return walking.result() if walking.run() else scan_segment(disk, wanted, account)
 
 
 class Walking:
@@ -70,7 +72,8 @@ class Walking:
         self._indexed_timestamp = NO_TIMESTAMP
         self._epochs: list[tuple[int, int]] = []
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Walks to the end of the batches; False if a message of format 0 or 1 is there."""
         wanted, state = self._wanted, self._state
         status, checked = kernels.MORE, -1
         while status in (kernels.MORE, kernels.CHECK):
@@ -88,13 +91,15 @@ class Walking:
                 if not self._is_right(checked - self._chunk_start):
                     status = kernels.INVALID
         if status == kernels.INVALID:
-            refuse_old_message(self._disk, wanted.path, int(state[kernels.POSITION]), wanted.size_bytes)
+            if is_old_at(self._disk, wanted.path, int(state[kernels.POSITION]), wanted.size_bytes):
+                return False
             following = -1 if wanted.following is None else wanted.following
             kernels.walk_ended(
                 following, wanted.base_offset, wanted.index_interval_bytes,
                 state, self._batches, self._entries, self._epochs_found, self._counts,
             )  # fmt: skip
             self._take()
+        return True
 
     def result(self) -> SegmentScan:
         state = self._state

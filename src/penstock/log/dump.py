@@ -27,13 +27,15 @@ from penstock.log.names import (
     TIME_INDEX,
     offset_of,
 )
-from penstock.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, computed_crc, read_header
-from penstock.records.reader import Record, records
+from penstock.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, check_crc, read_entry
+from penstock.records.reader import Record, counted, records
 
 
 @dataclass(frozen=True, slots=True)
 class BatchDescription:
-    """One batch of a `.log` file. `problem` says what is wrong, "" if nothing is; `records` only when asked for."""
+    """One batch of a `.log` file, or one message of format 0 or 1. `problem` says what is wrong, "" if nothing is;
+    `records` only when asked for.
+    """
 
     position: int
     header: BatchHeader
@@ -86,9 +88,9 @@ def describe_log(disk: Disk, path: str, *, deep: bool = False) -> Iterator[Batch
         at = 0
         while True:
             try:
-                header = read_header(data, at)
+                header = read_entry(data, at)
             except (CorruptRecordError, InvalidRecordError) as error:
-                if position + HEADER_BYTES <= size_bytes and at + HEADER_BYTES > len(data):
+                if at + HEADER_BYTES > len(data) and position - at + len(data) < size_bytes:
                     break
                 yield Problem(position, f"{error}; {size_bytes - position} bytes from here on are not described")
                 return
@@ -114,15 +116,19 @@ def describe_batch(
 ) -> BatchDescription:
     problem = ""
     found: tuple[Record, ...] = ()
-    if computed_crc(data, at, header.size_bytes) != header.crc:
-        problem = "its checksum is wrong"
-    elif header.base_offset < next_offset:
-        problem = f"its offset {header.base_offset} comes after {next_offset - 1}"
-    elif deep:
-        try:
+    try:
+        check_crc(data, at, header)
+    except CorruptRecordError:
+        return BatchDescription(position, header, "its checksum is wrong")
+    try:
+        if deep:
             found = tuple(records(data, header, at))
-        except (CorruptRecordError, InvalidRecordError) as error:
-            problem = str(error)
+        if header.is_old:
+            header = counted(data, header, at)
+    except (CorruptRecordError, InvalidRecordError) as error:
+        problem = str(error)
+    if header.base_offset < next_offset:
+        problem = f"its offset {header.base_offset} comes after {next_offset - 1}"
     return BatchDescription(position, header, problem, found)
 
 
@@ -226,7 +232,7 @@ def header_at(disk: Disk, path: str, position: int, size_bytes: int) -> BatchHea
     if not 0 <= position < size_bytes:
         return None
     try:
-        header = read_header(disk.read(path, position, HEADER_BYTES))
+        header = read_entry(disk.read(path, position, HEADER_BYTES))
     except (CorruptRecordError, InvalidRecordError):
         return None
     return header if header.last_offset_delta <= RELATIVE_OFFSET_MAX else None

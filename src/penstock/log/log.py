@@ -194,6 +194,9 @@ class Log:
             return Appended(self.reserved_end_offset, self.reserved_end_offset - 1, NO_TIMESTAMP, 0)
         size_bytes = 0
         for run in runs_of(view, batches, self.config.max_segment_bytes):
+            if run.leader_epoch < 0 <= self.leader_epochs.latest and run.batches[0][1].is_old:
+                self.leader_epochs.clear()  # they do not say who wrote this: back to the high watermark, as in Kafka
+                self._write_epochs()
             self._append(*run[:-1], origin=run.origin, now_ms=now_ms)
             size_bytes += len(run.records)
         return Appended(batches[0][1].base_offset, batches[-1][1].next_offset - 1, NO_TIMESTAMP, size_bytes)

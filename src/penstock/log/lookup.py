@@ -1,5 +1,7 @@
 """Finding batches in a segment's file: from offsets, times and sizes to positions.
 
+Messages of the formats 0 and 1 are entries of a log like batches, and are found like them (`records.batch`).
+
 The offset index leads to a batch a few KiB before the one wanted; from there the headers are walked, several of a
 read when they are small. What is in the files has passed its checks when it was appended or recovered, so a walk looks
 at the few header fields that it needs. All reads may raise NotResident. A record's time is looked for in its batch on
@@ -25,7 +27,16 @@ from penstock.log.limits import (
 )
 from penstock.log.segment import Segment
 from penstock.log.walks import FoundOffset, Walked, Wanted
-from penstock.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, Buffer, read_header
+from penstock.records.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    OLD_HEADER_BYTES,
+    BatchHeader,
+    Buffer,
+    read_entry,
+    read_old_header,
+)
 from penstock.records.compression import Contexts, DecompressionLimitError
 from penstock.records.reader import bounded, records
 
@@ -35,7 +46,7 @@ LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
 class Place(NamedTuple):
-    """Where a batch is and which offsets it covers."""
+    """Where a batch is and which offsets it covers. A compressed message of format 0 or 1 only tells the last one."""
 
     position: int
     size_bytes: int
@@ -53,10 +64,17 @@ def places(disk: Disk, path: str, position: int, end: int) -> Iterator[Place]:
             window = disk.read(path, position, min(HEADER_WINDOW_BYTES, end - position))
             window_start, at = position, 0
             if len(window) < PLACE.size:
-                raise StorageError(f"{path} ends at {position + len(window)} within a batch")
+                if len(window) < OLD_HEADER_BYTES or read_old_header(window) is None:
+                    raise StorageError(f"{path} ends at {position + len(window)} within a batch")
+                window += bytes(PLACE.size)  # the last of all, and the shortest that can be
         base_offset, length, magic, last_offset_delta = PLACE.unpack_from(window, at)
         if length < LEAST_LENGTH or magic != MAGIC:
-            raise StorageError(f"{path} has no batch at {position}")
+            old = read_old_header(window, at)
+            if old is None:
+                raise StorageError(f"{path} has no batch at {position}")
+            yield Place(position, old.size_bytes, old.base_offset, old.base_offset)
+            position += old.size_bytes
+            continue
         yield Place(position, length + LOG_OVERHEAD_BYTES, base_offset, base_offset + last_offset_delta)
         position += length + LOG_OVERHEAD_BYTES
 
@@ -70,7 +88,7 @@ def batch_headers(disk: Disk, path: str, position: int, end: int) -> Iterator[tu
         if at + HEADER_BYTES > len(window):
             window = disk.read(path, position, min(HEADER_WINDOW_BYTES, end - position))
             window_start, at = position, 0
-        header = read_header(window, at)
+        header = read_entry(window, at)
         yield position, header
         position += header.size_bytes
 
@@ -182,7 +200,7 @@ def first_of_max_time(disk: Disk, segment: Segment) -> FoundOffset | None:
     wanted = Wanted(largest_timestamp_ms, exactly=True, from_offset=segment.base_offset)
     start = segment.offset_index.position_for(disk, offset)
     for position, header in batch_headers(disk, segment.log_path, start, segment.size_bytes):
-        if header.max_timestamp_ms == largest_timestamp_ms:
+        if header.max_timestamp_ms == largest_timestamp_ms and header.magic:  # format 0 has no timestamps
             found = found_in(disk, segment, position, header, wanted)
             if found is not None:
                 return found

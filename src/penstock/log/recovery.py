@@ -5,7 +5,8 @@ every segment from the recovery point on, and every one that lacks an index, is 
 producer state and the leader epochs rebuilt. The first bad batch from the recovery point on ends the log; one in an
 older segment ends that segment alone. A torn tail (a batch that the file does not hold all of, zeros, bytes with no
 valid batch among them) is cut. Where valid batches follow, all that is cut is first moved aside
-(`<segment>.log.corrupt`), later segments whole, and the report names the offsets lost.
+(`<segment>.log.corrupt`), later segments whole, and the report names the offsets lost. Messages of the formats 0 and 1
+count as batches in all of this.
 
 Offsets that are missing between segments end nothing: a cleaner leaves such gaps. A segment whose tail never reached
 the disk leaves one too, but there a note says that none was there when the next segment was begun (`log.rolls`).
@@ -55,10 +56,13 @@ from penstock.records.batch import (
     HEADER_BYTES,
     MAGIC,
     MAGIC_POSITION,
+    OLD_HEADER_BYTES,
     BatchHeader,
     check_crc,
-    read_header,
+    read_entry,
+    read_old_header,
 )
+from penstock.records.limits import LEGACY_SEARCHED_BYTES_MAX
 
 BASE_OFFSET_PREFIX_BYTES = 4
 """The leading bytes of a base offset, which batches near each other share: what a search for lost batches looks for."""
@@ -457,12 +461,14 @@ def recover_producers(batches: Iterable[ProducerBatch], producers: ProducerState
 def lost_batches(disk: Disk, path: str, start: int, end: int, next_offset: int) -> OffsetRange | None:
     """The offsets of the valid batches between two positions of a file, None if there are none.
 
-    They are found by the leading bytes that their base offsets share with the offset expected.
+    They are found by the leading bytes that their base offsets share with the offset expected. Messages of the formats
+    0 and 1 are looked for only where the file begins with one: little tells them from other bytes but their checksum.
     """
     prefix = next_offset.to_bytes(8, "big")[:BASE_OFFSET_PREFIX_BYTES]
+    old_bytes_left = LEGACY_SEARCHED_BYTES_MAX if begins_with_old_message(disk, path) else 0
     first = last = None
     position = start
-    while position + HEADER_BYTES <= end:
+    while position + OLD_HEADER_BYTES <= end:
         chunk = disk.read(path, position, min(RECOVERY_CHUNK_BYTES, end - position))
         at = chunk.find(prefix)
         if at < 0:
@@ -472,8 +478,9 @@ def lost_batches(disk: Disk, path: str, start: int, end: int, next_offset: int) 
             at = skip_zeros(chunk, at)
             position += at
             continue
-        found = valid_batch(disk, path, position + at, end, next_offset)
-        if found is None:
+        found = possible_batch(disk, path, position + at, end, next_offset, old_max_bytes=old_bytes_left)
+        if found is None or not is_valid(disk, path, position + at, found):
+            old_bytes_left -= found.size_bytes if found is not None and found.is_old else 0
             position += at + 1
             continue
         if first is None or last is None or found.base_offset <= last:
@@ -483,22 +490,35 @@ def lost_batches(disk: Disk, path: str, start: int, end: int, next_offset: int) 
     return None if first is None or last is None else OffsetRange(first, last + 1)
 
 
+def begins_with_old_message(disk: Disk, path: str) -> bool:
+    return read_old_header(disk.read(path, 0, OLD_HEADER_BYTES)) is not None
+
+
 def skip_zeros(chunk: bytes, at: int) -> int:
     """Where to go on in a chunk that has zeros from `at` on: so that a base offset's own zeros are not skipped."""
     after = len(chunk) - len(chunk[at:].lstrip(b"\0"))
     return max(at + 1, after - MAGIC_POSITION)
 
 
-def valid_batch(disk: Disk, path: str, position: int, end: int, next_offset: int) -> BatchHeader | None:
-    """The header of the batch at `position` if there is a whole and valid one from `next_offset` on."""
+def possible_batch(
+    disk: Disk, path: str, position: int, end: int, next_offset: int, *, old_max_bytes: int
+) -> BatchHeader | None:
+    """The header of what may be a whole batch from `next_offset` on, at `position`."""
     head = disk.read(path, position, HEADER_BYTES)
-    if len(head) < HEADER_BYTES or head[MAGIC_POSITION] != MAGIC:
+    if len(head) <= MAGIC_POSITION or (head[MAGIC_POSITION] != MAGIC and not old_max_bytes):
         return None
     try:
-        header = read_header(head)
-        if header.base_offset < next_offset or position + header.size_bytes > end or header.last_offset_delta < 0:
-            return None
-        check_crc(disk.read(path, position, header.size_bytes), 0, header)
+        header = read_entry(head)
     except (CorruptRecordError, InvalidRecordError):
         return None
-    return header
+    if header.base_offset < next_offset or position + header.size_bytes > end or header.last_offset_delta < 0:
+        return None
+    return None if header.is_old and header.size_bytes > old_max_bytes else header
+
+
+def is_valid(disk: Disk, path: str, position: int, header: BatchHeader) -> bool:
+    try:
+        check_crc(disk.read(path, position, header.size_bytes), 0, header)
+    except CorruptRecordError:
+        return False
+    return True

@@ -11,7 +11,7 @@ from penstock.log.disk import Buffer
 from penstock.log.loading import marker_of
 from penstock.log.producer_state import Marker, Origin, ProducerState, Step
 from penstock.log.segment import Segment
-from penstock.records.batch import BatchHeader, WritableBuffer, check_crc, headers, set_log_append_time
+from penstock.records.batch import BatchHeader, WritableBuffer, check_crc, entries, headers, set_log_append_time
 
 BatchAt = tuple[int, BatchHeader]
 """A batch's position in the bytes given, and its header."""
@@ -51,8 +51,12 @@ def runs_of(view: memoryview, batches: Sequence[BatchAt], max_bytes: int) -> Ite
 def follower_batches(
     name: str, view: memoryview, end_offset: int, leader_epoch: int | None, *, check_crcs: bool
 ) -> list[BatchAt]:
-    """A leader's batches that go on where a log ends, up to a later epoch's. Raises as `Log.append_as_follower`."""
-    batches = list(headers(view))
+    """A leader's batches that go on where a log ends, up to a later epoch's. Raises as `Log.append_as_follower`.
+
+    Of a compressed message of format 0 or 1 the offsets are known up to the last one only, as in Apache Kafka: that
+    one must not be below the end.
+    """
+    batches = list(entries(view))
     if leader_epoch is not None:
         batches = list(takewhile(lambda each: each[1].leader_epoch <= leader_epoch, batches))
     if batches and batches[0][1].base_offset < end_offset:

@@ -1,8 +1,9 @@
 """The scan of one segment file for a recovery: how far its batches are good, and what follows from them.
 
-Every batch is checked, also by its CRC, up to the first that is not valid or whose offset cannot be right. The result
-(`SegmentScan`) is plain data: it may be made in another process, by compiled code (`compiled_segment_scan`), or for
-many segments at once, and a recovery that is given the scans makes of them what it would have made of the files.
+Every batch is checked, also by its CRC, up to the first that is not valid or whose offset cannot be right. Messages of
+the formats 0 and 1 count as batches. The result (`SegmentScan`) is plain data: it may be made in another process, by
+compiled code (`compiled_segment_scan`), or for many segments at once, and a recovery that is given the scans makes of
+them what it would have made of the files.
 
 Of the batches of producers only those are reported on which the state of producers after the segment depends: between
 two ends of transactions of a producer, the one that may have begun a transaction, and the last one.
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
+from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.limits import RECOVERY_CHUNK_BYTES, RECOVERY_PRODUCER_BATCHES_MAX
@@ -24,13 +25,12 @@ from penstock.log.producer_state import Marker
 from penstock.log.segment import Segment
 from penstock.records.batch import (
     HEADER_BYTES,
-    LENGTH,
-    LENGTH_POSITION,
-    LOG_OVERHEAD_BYTES,
+    OLD_HEADER_BYTES,
     BatchHeader,
     check_crc,
     is_old_message,
-    read_header,
+    read_entry,
+    read_old_header,
 )
 
 Scanned = tuple[int, BatchHeader, memoryview]
@@ -91,7 +91,7 @@ class ProducerBatch(NamedTuple):
 Account = Callable[[Sequence[ProducerBatch]], None]
 """Takes the batches of producers in the order of their offsets, some at a time."""
 Scan = Callable[[Disk, SegmentToScan, Account], SegmentScan]
-"""Scans a segment. Raises StorageError for messages of an old format, OSError as the disk does."""
+"""Scans a segment. Raises OSError as the disk does."""
 
 
 class ProducerBatches:
@@ -192,40 +192,15 @@ def in_order(batches: Iterable[Scanned], next_offset: int, following: int | None
 
 
 def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
-    """Position, header and bytes of every valid batch from the start of a file to the first that is not.
-
-    Raises StorageError when that is a message of an old format, which is none the worse for it.
-    """
-    end = 0
-    for position, header, data in valid_batches(disk, path, size_bytes):
-        yield position, header, data
-        end = position + header.size_bytes
-    refuse_old_message(disk, path, end, size_bytes)
-
-
-def refuse_old_message(disk: Disk, path: str, end: int, size_bytes: int) -> None:
-    """Raises StorageError if the message at `end`, after the last valid batch, is one of an old format."""
-    head = disk.read(path, end, LOG_OVERHEAD_BYTES)
-    if len(head) < LOG_OVERHEAD_BYTES:
-        return
-    (length,) = LENGTH.unpack_from(head, LENGTH_POSITION)
-    if 0 < length < size_bytes and is_old_message(disk.read(path, end, LOG_OVERHEAD_BYTES + length)):
-        raise StorageError(
-            f"{path} has messages of an old format (before Apache Kafka 0.11) at byte {end}, which a Penstock "
-            "broker does not read; the log is left as it is, and Apache Kafka serves it"
-        )
-
-
-def valid_batches(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
-    """Like `scan`, but ends at the first invalid batch."""
+    """Position, header and bytes of every valid batch from the start of a file to the first that is not."""
     position = 0
     chunk, chunk_start = memoryview(b""), 0
-    while position + HEADER_BYTES <= size_bytes:
+    while position + OLD_HEADER_BYTES <= size_bytes:
         at = position - chunk_start
         if at + HEADER_BYTES > len(chunk):
             chunk, chunk_start, at = memoryview(disk.read(path, position, RECOVERY_CHUNK_BYTES)), position, 0
         try:
-            header = read_header(chunk, at)
+            header = read_entry(chunk, at)
             if position + header.size_bytes > size_bytes or header.last_offset_delta < 0:
                 return
             if at + header.size_bytes > len(chunk):
@@ -236,3 +211,11 @@ def valid_batches(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
             return
         yield position, header, chunk[at : at + header.size_bytes]
         position += header.size_bytes
+
+
+def is_old_at(disk: Disk, path: str, position: int, size_bytes: int) -> bool:
+    """Whether a valid message of format 0 or 1 is at this place of a file."""
+    header = read_old_header(disk.read(path, position, OLD_HEADER_BYTES))
+    if header is None or position + header.size_bytes > size_bytes:
+        return False
+    return is_old_message(disk.read(path, position, header.size_bytes))

@@ -9,8 +9,18 @@ A batch is 61 bytes of header and then its records, compressed as one block or n
 attributes on, so a leader assigns the offset and the leader epoch in place without touching it; log-append time changes
 attributes and max timestamp, and so the CRC.
 
+A log that a broker of before Kafka 0.11 began has messages of the formats 0 and 1 as well, each of them alone or, if it
+is compressed, the wrapper of others:
+
+    offset 8 | length 4 | crc 4 | magic 1 | attributes 1 | timestamp 8 (format 1 only) | key, value ...
+
+Its CRC-32 covers everything from the magic on, and a wrapper has the offset of the last message inside. As an *entry*
+of a log it is seen as a batch is (`read_entry`, `entries`): where it begins and ends, its last offset, its largest
+timestamp. Where only batches may be, `read_header` and `headers` refuse it.
+
 Nothing here looks inside the records: that is `records.reader`. What a batch must fulfil to be appended is
-`records.validation`. Source: KIP-98 and `DefaultRecordBatch` of Apache Kafka 4.3.
+`records.validation`. Source: KIP-98, KIP-31, KIP-32, and `DefaultRecordBatch` and `AbstractLegacyRecordBatch` of Apache
+Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -34,6 +44,8 @@ LOG_OVERHEAD_BYTES = 12
 """Base offset and length, which come before what `length` counts."""
 OLD_MESSAGE_MIN_BYTES = 14
 """Of what `length` counts in a message of the formats 0 and 1."""
+UNKNOWN_COUNT = -1
+"""The record count of such a message: it may be compressed and hold others, and nothing outside says how many."""
 
 MAGIC = 2
 NO_PRODUCER_ID = -1
@@ -53,7 +65,9 @@ HEADER = Struct(">qiibIhiqqqhii")
 BASE_OFFSET = Struct(">q")
 LENGTH = Struct(">i")
 LENGTH_AND_ON = Struct(">iib")
-OLD_MESSAGE = Struct(">iIb")
+OLD_HEADER = Struct(">qiIbbq")
+"""Of a message of format 1: offset, length, CRC-32, magic, attributes, timestamp. One of format 0, which is as long at
+least, has other fields where the timestamp would be."""
 LEADER_EPOCH = Struct(">i")
 CRC = Struct(">I")
 ATTRIBUTES = Struct(">h")
@@ -71,6 +85,8 @@ PRODUCER_POSITION = 43
 RECORD_COUNT_POSITION = 57
 
 assert HEADER.size == HEADER_BYTES
+OLD_HEADER_BYTES = OLD_HEADER.size
+assert OLD_HEADER_BYTES == LOG_OVERHEAD_BYTES + OLD_MESSAGE_MIN_BYTES
 
 
 class TimestampType(IntEnum):
@@ -86,6 +102,9 @@ class BatchHeader(NamedTuple):
     `size_bytes` is the whole batch. `crc` is what the header claims. `producer_id`, `producer_epoch` and
     `base_sequence` are -1 where the producer is not idempotent. `base_timestamp_ms` is the delete horizon where
     `delete_horizon_ms` is not None, and then the record timestamps still count from it.
+
+    Of a message of format 0 or 1 the header has the offset as the base offset and the last one, though others may be
+    inside that have lower ones, no leader epoch and no producer, and -1 as the record count.
     """
 
     base_offset: int
@@ -101,6 +120,11 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is a message of format 0 or 1."""
+        return self.magic < MAGIC
 
     @property
     def last_offset(self) -> int:
@@ -186,15 +210,41 @@ def not_a_header(view: Buffer, position: int) -> CorruptRecordError | InvalidRec
     return CorruptRecordError(f"{max(available, 0)} bytes at byte {position} are too few for a batch header")
 
 
+def read_old_header(view: Buffer, position: int = 0) -> BatchHeader | None:
+    """The message of format 0 or 1 at `position`, of which the first 26 bytes need to be there; None if none can be."""
+    if len(view) - position < OLD_HEADER_BYTES:
+        return None
+    offset, length, crc, magic, attributes, timestamp_ms = OLD_HEADER.unpack_from(view, position)
+    if magic not in (0, 1) or length < OLD_MESSAGE_MIN_BYTES:
+        return None
+    if not magic:
+        timestamp_ms = NO_TIMESTAMP
+    attributes &= CODEC_MASK | LOG_APPEND_TIME_FLAG if magic else CODEC_MASK
+    size_bytes = length + LOG_OVERHEAD_BYTES
+    return BatchHeader(
+        offset, size_bytes, NO_LEADER_EPOCH, magic, crc, attributes, 0, timestamp_ms, timestamp_ms,
+        NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, UNKNOWN_COUNT,
+    )  # fmt: skip
+
+
 def is_old_message(view: Buffer, position: int = 0) -> bool:
-    """Whether a whole message of format 0 or 1 is at `position`, with the CRC-32 that it claims. Source: KIP-32."""
-    if len(view) - position < LOG_OVERHEAD_BYTES + OLD_MESSAGE_MIN_BYTES:
+    """Whether a whole message of format 0 or 1 is at `position`, with the CRC-32 that it claims."""
+    header = read_old_header(view, position)
+    if header is None or position + header.size_bytes > len(view):
         return False
-    length, crc, magic = OLD_MESSAGE.unpack_from(view, position + LENGTH_POSITION)
-    end = position + LOG_OVERHEAD_BYTES + length
-    if magic not in (0, 1) or length < OLD_MESSAGE_MIN_BYTES or end > len(view):
-        return False
-    return crc32(memoryview(view)[position + MAGIC_POSITION : end]) == int(crc)
+    return crc32(memoryview(view)[position + MAGIC_POSITION : position + header.size_bytes]) == header.crc
+
+
+def read_entry(view: Buffer, position: int = 0) -> BatchHeader:
+    """As `read_header`, and of a message of format 0 or 1 too, which may be shorter than the header of a batch."""
+    if len(view) - position >= HEADER_BYTES:
+        base_offset, length, *rest = HEADER.unpack_from(view, position)
+        if rest[1] == MAGIC and length >= HEADER_BYTES - LOG_OVERHEAD_BYTES:
+            return new_tuple(BatchHeader, (base_offset, length + LOG_OVERHEAD_BYTES, *rest))
+    old = read_old_header(view, position)
+    if old is None:
+        raise not_a_header(view, position)
+    return old
 
 
 def headers(view: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
@@ -213,18 +263,36 @@ def headers(view: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]
         position += header.size_bytes
 
 
+def entries(view: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """As `headers`, with the messages of the formats 0 and 1."""
+    end = len(view)
+    while end - position >= HEADER_BYTES:
+        header = read_entry(view, position)
+        if header.size_bytes > end - position:
+            return
+        yield position, header
+        position += header.size_bytes
+    while (old := read_old_header(view, position)) is not None and old.size_bytes <= end - position:
+        yield position, old
+        position += old.size_bytes
+
+
 def computed_crc(view: Buffer, position: int, size_bytes: int) -> int:
     """The CRC-32C of the batch of `size_bytes` at `position`, from its attributes to its end."""
     return crc32c(memoryview(view)[position + ATTRIBUTES_POSITION : position + size_bytes])
 
 
 def check_crc(view: Buffer, position: int, header: BatchHeader) -> None:
-    """Raises CorruptRecordError unless the whole batch is there and has the CRC that its header claims."""
+    """Raises CorruptRecordError unless the whole batch is there and has the CRC that its header claims.
+
+    That of a message of format 0 or 1 is another one, which is asked for where that of a batch does not fit: so a batch
+    costs nothing more.
+    """
     if position + header.size_bytes > len(view):
         missing = position + header.size_bytes - len(view)
         raise CorruptRecordError(f"the batch at offset {header.base_offset} is cut off: {missing} bytes are missing")
     computed = computed_crc(view, position, header.size_bytes)
-    if computed != header.crc:
+    if computed != header.crc and not (header.is_old and is_old_message(view, position)):
         raise CorruptRecordError(
             f"the batch at offset {header.base_offset} is corrupt: stored CRC {header.crc}, computed {computed}"
         )

@@ -12,6 +12,8 @@ LEGACY_MESSAGE_MAX_BYTES = 128 * MiB
 """One message of an old format; a length beyond it is a lie, and what claims it is damaged."""
 LEGACY_WRAPPER_MAX_BYTES = 256 * MiB
 """What one compressed message of an old format may unpack to, with those inside it; beyond it, it is passed over."""
+LEGACY_INNER_MESSAGES_MAX = 1_000_000
+"""Messages inside a compressed one of an old format that a broker reads, to find a time or to clean a log."""
 LEGACY_WRAPPER_DEPTH_MAX = 3
 """Compressed messages inside each other; one that lies deeper is passed over."""
 LEGACY_SEARCHED_BYTES_MAX = 4 * GiB

@@ -1,8 +1,9 @@
 """The records of a batch, one by one, each length checked.
 
 For the few places that need single records (the controller's log, coordinators, consoles, tests). What reads millions
-of them uses `records.arrow`. Source: `DefaultRecord` of Apache Kafka 4.3; as there, any negative key or value length is
-null and a record's size must be exact.
+of them uses `records.arrow`. Of the messages of formats 0 and 1 that a log may have the records are given as well.
+Source: `DefaultRecord` of Apache Kafka 4.3; as there, any negative key or value length is null and a record's size must
+be exact.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from penstock.records.varint import read_varint, read_varlong
 Decompress = Callable[[Codec, Buffer], Buffer]
 Headers = tuple[tuple[str, bytes | None], ...]
 
+OFFSET_SPAN_MAX = 2**31 - 1
 MIN_RECORD_BYTES = 7
 """Length, attributes, timestamp and offset delta, key length, value length and header count of one byte each."""
 Places = tuple[int, int, int, int, int, int]
@@ -73,6 +75,9 @@ def records(
     Raises as `record_bytes`, and InvalidRecordError where a record's structure or the record count is wrong.
     """
     if header.record_count < 0:
+        if header.is_old:
+            yield from old_records(view, header, position, decompress)
+            return
         raise InvalidRecordError(f"invalid record count {header.record_count}")
     if header.record_count == 0:
         return
@@ -86,6 +91,32 @@ def records(
         raise InvalidRecordError(f"{len(data) - at} bytes are left after the last of {header.record_count} records")
 
 
+def old_records(
+    view: Buffer, header: BatchHeader, position: int = 0, decompress: Decompress | None = None
+) -> Iterator[Record]:
+    """The records of the message of format 0 or 1 at `position`. Raises as `records`."""
+    from penstock.records.legacy.message_records import message_records  # few logs have such messages
+
+    for found in message_records(view, header, position, decompress or bounded(Contexts())):
+        yield Record(found.offset, found.timestamp_ms, found.key, found.value)
+
+
+def counted(view: Buffer, header: BatchHeader, position: int = 0, decompress: Decompress | None = None) -> BatchHeader:
+    """The header of a message of format 0 or 1 with what only its records tell: the first offset, and how many.
+
+    Raises as `records`, and InvalidRecordError where their offsets do not rise to the message's own.
+    """
+    first = last = -1
+    count = 0
+    for record in old_records(view, header, position, decompress):
+        if record.offset <= last:
+            raise InvalidRecordError(f"offset {record.offset} after {last} in a compressed message")
+        first, last, count = record.offset if not count else first, record.offset, count + 1
+    if last > header.base_offset or header.base_offset - first > OFFSET_SPAN_MAX:
+        raise InvalidRecordError(f"offsets {first} to {last} in the message at offset {header.base_offset}")
+    return header._replace(base_offset=first, last_offset_delta=header.base_offset - first, record_count=count)
+
+
 def keys_and_values(
     view: Buffer, header: BatchHeader, position: int = 0, decompress: Decompress | None = None
 ) -> Iterator[tuple[int, bytes | None, bytes | None]]:
@@ -95,6 +126,10 @@ def keys_and_values(
     fields are as long as those of the one before are cut in the same places. Raises as `records`.
     """
     if header.record_count < 0:
+        if header.is_old:
+            for old in old_records(view, header, position, decompress):
+                yield old.offset, old.key, old.value
+            return
         raise InvalidRecordError(f"invalid record count {header.record_count}")
     if header.record_count == 0:
         return

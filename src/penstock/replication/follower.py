@@ -26,7 +26,7 @@ from penstock.errors import CorruptRecordError, ErrorCode, PenstockError, Reques
 from penstock.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET
 from penstock.log.log import Log
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
-from penstock.records.batch import Buffer, read_header
+from penstock.records.batch import Buffer, read_entry
 from penstock.replication import limits
 from penstock.replication.remote import epoch_error
 
@@ -273,7 +273,7 @@ class Follower:
         assert log is not None
         records: Buffer = data.records if data.records else NO_RECORDS  # type: ignore[assignment]
         if records and log.log_start_offset == log.log_end_offset and self._begins_before(records, log):
-            return self._start_over(read_header(records).base_offset, data.log_start_offset, now_ms)
+            return self._start_over(read_entry(records).base_offset, data.log_start_offset, now_ms)
         appended = log.append_as_follower(records, now_ms, leader_epoch=self.leader_epoch, check_crcs=True)
         if records and not appended.size_bytes:
             raise CorruptRecordError(f"{len(records)} bytes at offset {self.fetch_offset} have no batch to append")
@@ -291,7 +291,7 @@ class Follower:
 
     def _begins_before(self, records: Buffer, log: Log) -> bool:
         """Whether the first batch holds the offset asked for and begins before the (empty) log does."""
-        return read_header(records).base_offset < log.log_end_offset
+        return read_entry(records).base_offset < log.log_end_offset
 
     def _start_over(self, base_offset: int, leader_start_offset: int, now_ms: int) -> None:
         """The leader's log starts within a batch, which is sent whole; so ours has to begin where the batch does."""

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interop.mixed_cluster.nodes import BROKERS, KAFKA, PENSTOCKS, MixedCluster
+from support.upgraded import content, kept, place, upgraded
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -79,6 +80,32 @@ def test_every_codec_and_both_kinds_of_timestamps(cluster: MixedCluster) -> None
             for codec in CODECS:
                 write(cluster, topic, partition, values, codec)
         replicas_become_equal(cluster, topic, 2)
+
+
+@pytest.mark.parametrize("leader", [KAFKA, PENSTOCKS[0]])
+def test_messages_of_before_kafka_0_11_are_followed_and_then_served(cluster: MixedCluster, leader: int) -> None:
+    """A log that was begun by brokers of that time is where one broker keeps its log; the others come to it later."""
+    topic, some = f"upgraded-{leader}", upgraded(1, batches=0)
+    cluster.create_topic(topic, [[leader]], retention_ms=-1)
+    cluster.wait_until_in_sync(topic)
+    cluster.stop_node(leader)
+    place(cluster.partition_dir(leader, topic, 0), [some[:30], some[30:]])
+    cluster.start_node(leader)
+    cluster.wait_until_in_sync(topic, {0: [leader]}, {0: leader})
+    replicas = [leader, *(broker for broker in BROKERS if broker != leader)]
+    cluster.reassign(topic, {0: replicas})
+    cluster.wait_until_in_sync(topic, {0: replicas})
+    replicas_become_equal(cluster, topic, 1)
+    assert cluster.log_bytes(leader, topic, 0) == content(some)
+    write(cluster, topic, 0, [b"new"] * 3)
+    replicas_become_equal(cluster, topic, 1)
+    values = [record.value or b"" for record in kept(some)] + [b"new"] * 3
+    for first in BROKERS:
+        order = [first, *(broker for broker in BROKERS if broker != first)]
+        cluster.reassign(topic, {0: order})
+        cluster.elect_preferred(topic, [0])
+        cluster.wait_until_in_sync(topic, {0: order}, {0: first})
+        assert read(cluster, topic, 0, "read_uncommitted") == values
 
 
 def test_transactions_of_kafka_are_followed_and_then_served_by_us(cluster: MixedCluster) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.legacy import GZIP, message
 from support.logs import NAME, NOW_MS, batch, marker, topic_config
+from support.upgraded import content as content_of
+from support.upgraded import upgraded
 
 pytest.importorskip("numba", reason="needs penstock[kernels]")
 
@@ -29,7 +34,7 @@ from simulator.world.disk import SimulatedDisk
 
 BASES = st.sampled_from([0, 7, 2**32 - 2, 2**62 - 1, 2**62, 2**63 - 4])
 SIZES = st.sampled_from([1, 5, 30, 200, 5000])
-KINDS = st.sampled_from(["plain", "plain", "idempotent", "idempotent", "transactional", "marker"])
+KINDS = st.sampled_from(["plain", "plain", "idempotent", "idempotent", "transactional", "marker", "old 0", "old 1"])
 GAPS = st.sampled_from([0, 0, 0, 0, 0, 1, 3, -1, -2, 2**31 - 5, 2**31])
 BATCHES = st.lists(
     st.fixed_dictionaries(
@@ -78,6 +83,13 @@ def content(file: dict[str, Any]) -> bytes:
             data = marker(*ids, commit=wanted["records"] == 1)
             data[12:16] = (wanted["leader_epoch"] & 0xFFFFFFFF).to_bytes(4, "big")
             count = 1
+        elif wanted["kind"].startswith("old"):
+            count = wanted["records"]
+            body = b"v" * wanted["size_bytes"]
+            at_ms, magic, codec = NOW_MS + wanted["late_ms"], int(wanted["kind"][-1]), GZIP if count > 1 else 0
+            data = bytearray(message(0, None, body, magic=magic, timestamp_ms=at_ms, attributes=codec))
+            offset += count - 1  # that of the last one inside
+            count = 1
         else:
             count = wanted["records"]
             data = batch(
@@ -94,7 +106,9 @@ def content(file: dict[str, Any]) -> bytes:
     for number, place, byte in file["edits"]:
         if number < len(pieces) and place < len(pieces[number]):
             pieces[number][place] = byte
-            if file["mended"]:
+            if file["mended"] and file["batches"][number]["kind"].startswith("old"):
+                pieces[number][12:16] = crc32(pieces[number][16:]).to_bytes(4, "big")
+            elif file["mended"]:
                 crc = computed_crc(pieces[number], 0, len(pieces[number]))
                 CRC.pack_into(pieces[number], CRC_POSITION, crc)
     whole = b"".join(pieces)
@@ -206,6 +220,21 @@ def test_a_recovery_leaves_the_same_files_with_either(seed: int) -> None:
         assert any(path.endswith(".txnindex") and data for path, data in plain[1].items())
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_recovery_of_a_log_that_was_upgraded_leaves_the_same_files_with_either(seed: int) -> None:
+    random, some = Random(seed), upgraded(seed, messages=20, batches=10)
+    ends = sorted(random.sample(range(1, len(some)), 2))
+    segments = [some[start:end] for start, end in pairwise([0, *ends, len(some)])]
+    files = {file_name(each[0].records[0].offset, LOG): content_of(each) for each in segments}
+    if seed:
+        name = random.choice(sorted(files))
+        files[name] = flipped(random, files[name])[: random.choice([len(files[name]), random.randint(1, 3_000)])]
+    plain = recovered(files, scan_segment)
+    assert recovered(files, scan_segment_compiled) == plain
+    if not seed:
+        assert [data for path, data in plain[1].items() if path.endswith(".log")] == list(files.values())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(500))
 def test_a_recovery_of_a_damaged_log_leaves_the_same_files_with_either(seed: int) -> None:
@@ -242,7 +271,7 @@ def waiting_batch_is_dropped(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_messages_are_torn_tails(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(compiled_segment_scan, "refuse_old_message", lambda *_: None)
+    patch.setattr(compiled_segment_scan, "is_old_at", lambda *_: False)
 
 
 def large_batches_are_believed(patch: pytest.MonkeyPatch) -> None:
@@ -255,7 +284,6 @@ PLANTED: Sequence[Callable[[pytest.MonkeyPatch], None]] = (
     old_messages_are_torn_tails,
     large_batches_are_believed,
 )
-OLD_MESSAGE = bytes.fromhex("0000000000000001 0000000e 00000000 00 00 ffffffff ffffffff".replace(" ", ""))
 
 
 def sample_of_each() -> list[dict[str, Any]]:
@@ -268,15 +296,11 @@ def sample_of_each() -> list[dict[str, Any]]:
         "base_offset": 7, "batches": [plain, plain, plain], "edits": [], "mended": False, "cut": 0, "tail": b"",
         "following": None, "account_from": 0, "interval_bytes": 100, "chunk_bytes": 1 << 20,
     }  # fmt: skip
-    from zlib import crc32
-
-    old = bytearray(OLD_MESSAGE)
-    old[12:16] = crc32(old[16:]).to_bytes(4, "big")
     large = plain | {"size_bytes": 5000}
     return [
         file,
         file | {"batches": [plain, plain | {"gap": 3}]},
-        file | {"tail": bytes(old)},
+        file | {"tail": message(10, None, None, magic=0)},
         file | {"batches": [plain, large], "edits": [(1, HEADER_BYTES + 2, 0xFF)]},
     ]
 

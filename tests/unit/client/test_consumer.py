@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.legacy import GZIP, NONE, Kept, message_set
 
 from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Fetched
 from penstock.client.consumer import read_records
 from penstock.errors import CorruptRecordError
-from penstock.records.batch import read_header
+from penstock.records.batch import entries, read_entry
 from penstock.records.builder import BatchBuilder
 from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
 
@@ -49,7 +50,7 @@ class Broker:
         answer = {}
         for key, position in positions.items():
             self.asked.append(position)
-            found = b"".join(each for each in self.batches if read_header(each).last_offset >= position)
+            found = b"".join(each for each in self.batches if read_entry(each).last_offset >= position)
             answer[key] = Fetched(memoryview(found), 100, 100, 0, self.aborted)
         return answer
 
@@ -70,6 +71,17 @@ def test_only_what_was_asked_for_comes_though_batches_come_whole() -> None:
 
 def test_reading_goes_on_after_an_offset_gap() -> None:
     assert read(Broker(batch(0, b"a"), batch(10, b"k")), 0, 11) == [(0, b"a"), (10, b"k")]
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_before_kafka_0_11_are_read_too(magic: int, codec: int) -> None:
+    some = [Kept(offset, -1, None, b"%d" % offset) for offset in range(4)]
+    old = message_set("aiokafka", magic, codec, some, absolute=not magic)
+    pieces = [old[at : at + header.size_bytes] for at, header in entries(old)]
+    assert read(Broker(*pieces, batch(4, b"4", b"5")), 1, 6) == [(offset, b"%d" % offset) for offset in range(1, 6)]
+    with pytest.raises(CorruptRecordError):
+        read(Broker(*pieces[:-1], pieces[-1][:-1] + b"?"), 3, 4)
 
 
 def test_a_control_batch_is_passed_over() -> None:

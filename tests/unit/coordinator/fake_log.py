@@ -6,7 +6,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.records.batch import read_header
+from penstock.records.batch import read_entry
 
 BASE_OFFSET = Struct(">q")
 
@@ -43,7 +43,7 @@ class FakeLog:
         assert len(batch) <= self.max_batch_bytes
         BASE_OFFSET.pack_into(batch, 0, self.end_offset)
         self.batches.append(bytes(batch))
-        self.end_offset = read_header(batch).next_offset
+        self.end_offset = read_entry(batch).next_offset
         return self.end_offset
 
     def wait(self, offset: int, committed: Callable[[int], None], now_ms: int) -> None:
@@ -70,7 +70,7 @@ class FakeLog:
         data = b""
         written = self.end_offset if self.written_offset is None else self.written_offset
         for batch in self.batches:
-            wanted = offset < read_header(batch).next_offset <= written
+            wanted = offset < read_entry(batch).next_offset <= written
             if wanted and (not data or len(data) + len(batch) <= self.read_bytes):
                 data += batch
         return data
@@ -93,7 +93,7 @@ class FakeLog:
         self._reads.clear()
         self.refuses = None
         if not keep_uncommitted:
-            self.batches = [batch for batch in self.batches if read_header(batch).next_offset <= self.high_watermark]
+            self.batches = [batch for batch in self.batches if read_entry(batch).next_offset <= self.high_watermark]
             self.end_offset = self.high_watermark
 
     def write(self, batch: bytes | bytearray) -> None:

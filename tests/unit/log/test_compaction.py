@@ -347,7 +347,6 @@ def test_keys_of_a_damaged_batch_remove_nothing() -> None:
         (7, 0, "are not between"),
         (0, 0x10, "are not between"),
         (16, 9, "magic 9"),
-        (16, 1, "format v1 is not supported"),
     ],
 )
 def test_a_segment_whose_batches_cannot_be_told_apart_is_left_alone(position: int, value: int, why: str) -> None:

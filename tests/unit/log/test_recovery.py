@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 import sys
-import zlib
 from collections.abc import Sequence
 
 import pytest
+from support.legacy import message
 from support.logs import NAME, NOW_MS, OneLog, batch, marker, topic_config
 
-from penstock.errors import StorageError
 from penstock.log import recovery_task
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import RecoverLog
@@ -303,59 +301,13 @@ def test_a_roll_notes_only_what_is_not_flushed_and_a_clean_close_leaves_no_note(
     assert not one.disk.exists(f"{NAME}/unflushed-rolls")
 
 
-def old_message(offset: int, magic: int, value: bytes, timestamp_ms: int = NOW_MS) -> bytes:
-    """A message of format 0 or 1 without a key, as brokers before Apache Kafka 0.11 wrote it (KIP-32)."""
-    body = struct.pack(">bb", magic, 0)
-    if magic:
-        body += struct.pack(">q", timestamp_ms)
-    body += struct.pack(">ii", -1, len(value)) + value
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("value", [b"", b"v", b"v" * 300])
-@pytest.mark.parametrize("after", [0, 40])
-def test_messages_of_an_old_format_keep_a_log_shut_and_nothing_of_it_is_changed(
-    magic: int, value: bytes, after: int
-) -> None:
-    one = filled(after) if after else OneLog(topic_config(), SimulatedDisk())
-    if not after:
-        one.log.roll(NOW_MS)
-        one.run()
-    active = one.log.segments.all[-1]
-    old = b"".join(old_message(after + number, magic, value) for number in range(3))
-    one.disk.write(active.log_path, active.size_bytes, [old])
-    before = {path: content for path, content in files(one).items() if path.endswith(".log")}
-    with pytest.raises(StorageError, match="old format"):
-        recover(one)
-    assert {path: content for path, content in files(one).items() if path.endswith(".log")} == before
-    with pytest.raises(StorageError):
-        one.open()
-
-
 def test_an_old_message_that_is_damaged_is_a_torn_tail() -> None:
     one = OneLog(topic_config(), SimulatedDisk())
     one.append(batch(b"a"))
     active = one.log.segments.all[-1]
-    message = old_message(1, 1, b"value")
-    one.disk.write(active.log_path, active.size_bytes, [message[:-1], b"?"])
-    assert recover(one).cut_bytes == len(message)
-
-
-def test_a_lookup_among_old_messages_fails_rather_than_finds_another_offset() -> None:
-    """After a clean stop only the end of a log is read."""
-    one = filled()
-    one.close()
-    first = one.log.segments.all[0]
-    old = b"".join(old_message(offset, 1, b"v" * 50) for offset in range(one.log.segments.bases[1]))
-    one.disk.write(first.log_path, 0, [old])
-    one.disk.truncate(first.log_path, len(old))
-    one.disk.truncate(first.offset_index.path, 0)
-    one.open(recovery_point=40)
-    with pytest.raises(StorageError):
-        one.log.read(3, 100)
-    assert one.log.read(0, 1 << 20).size_bytes == len(old), "whole, as Kafka gives it"
-    assert one.append(batch(b"x", producer=(7, 0, 40))).base_offset == 40
+    old = message(1, None, b"value")
+    one.disk.write(active.log_path, active.size_bytes, [old[:-1], b"?"])
+    assert recover(one).cut_bytes == len(old)
 
 
 def test_a_bad_batch_below_the_recovery_point_ends_its_segment_alone() -> None:

@@ -11,6 +11,7 @@ import pytest
 from support.broker import Client, Node
 from support.replicated import Cluster
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
+from support.upgraded import content, decoded, kept, put_segments, upgraded
 
 from penstock.errors import ErrorCode
 from penstock.log.checkpoints import CLEANER_OFFSET
@@ -498,3 +499,24 @@ def test_what_a_follower_cuts_is_cut_from_what_was_copied() -> None:
     made.write(10)
     assert made.node.broker.logs.directory_of("t", 0).path == target
     assert made.content(2) == made.content(1)
+
+
+def test_a_log_that_began_before_kafka_0_11_moves_as_it_is(node: Node) -> None:
+    """Its closed segments go as files, what is in the active one as a follower would get it."""
+    some = upgraded(2, batches=0)
+    node.stop()
+    for path in [path for path in node.disks[0].paths() if path.startswith("t-0/")]:
+        if not path.endswith("partition.metadata"):
+            node.disks[0].unlink(path)
+    put_segments(node.disks[0], [some[:30], some[30:60], some[60:]], "t-0")
+    node.start()
+    node.settle()
+    expected = fill(node.connect(), 2)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(1_000)
+    assert moved(node)
+    files = [path for path in node.disks[1].paths() if path.startswith("t-0/") and path.endswith(".log")]
+    data = b"".join(map(node.disks[1].content, sorted(files)))
+    assert data.startswith(content(some))
+    assert decoded(data)[: len(kept(some))] == kept(some)
+    assert [record.value for record in decoded(data)[len(kept(some)) :]] == expected

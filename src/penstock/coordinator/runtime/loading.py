@@ -32,7 +32,7 @@ from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.coordinator.runtime.shard import NO_PRODUCER, Shard, Stored
 from penstock.errors import CorruptRecordError, UnsupportedVersionError
 from penstock.protocol.record_frames import TWO_BYTES, decode_coordinator_key, decode_coordinator_value
-from penstock.records.batch import BatchHeader, check_crc, read_header
+from penstock.records.batch import BatchHeader, check_crc, read_entry
 from penstock.records.control import ControlType, control_type
 from penstock.records.reader import keys_and_values
 
@@ -77,7 +77,7 @@ class Loader:
         """Replays whole batches, some records in each step. Raises PenstockError if they cannot be trusted."""
         position = 0
         while position < len(data):
-            header = read_header(data, position)
+            header = read_entry(data, position)
             check_crc(data, position, header)
             if header.base_offset >= self.shard.log.high_watermark and self.committed_offset is None:
                 yield from self._replay_latest()

@@ -4,11 +4,13 @@ Two readings of the log. The first fills a map with the last offset of each key,
 of what may be cleaned, or to where the map is full; the next pass goes on there. The second copies each group of
 segments into a new one and leaves out the records that the map knows a later one of (`filtering`).
 
+Messages of the formats 0 and 1 are read as the batches that they become (`scan`). Their segment may grow by that.
+
 What cannot be read is kept and reported: a batch that is damaged, or takes too much memory (`unpacking`), as the bytes
 it is, a segment in which the batches cannot be told apart as a whole. None of their keys comes into the map, and from
 there on neither delete markers nor transaction markers go, because what they are about may be in those bytes. That a
-segment is such a one shows in the middle of it. Then what was made of it is given up, and from there on each segment is
-read through before it is used.
+segment is such a one, or may grow, shows in the middle of it. Then what was made of it is given up, and from there on
+each segment is read through before it is used.
 
 If there is less room than the new segments may take, they are those of a part of the pass, and the report says where
 the next part goes on (`parts`).
@@ -28,13 +30,15 @@ from penstock.log.compaction.parts import Room
 from penstock.log.compaction.passes import Pass, Rest, SealedSegment, groups_of
 from penstock.log.compaction.report import GroupReport, PassReport
 from penstock.log.compaction.scan import Found, Unframed, batches, framed
-from penstock.log.compaction.target import NewSegment, Target
+from penstock.log.compaction.target import POSITION_MAX, NewSegment, Target
 from penstock.log.compaction.transactions import CleanedTransactions
 from penstock.log.compaction.unpacking import Unpacking
 from penstock.log.disk import Disk
 from penstock.log.limits import CLEANING_PROBLEMS_REPORTED_MAX
 from penstock.log.names import LOG, file_name
+from penstock.records.batch import MAGIC
 from penstock.records.compression import Contexts
+from penstock.records.legacy.up_conversion import GROWTH_BYTES
 
 
 def run_pass(
@@ -50,8 +54,8 @@ def run_pass(
 class Cleaner:
     """One run of `run_pass`.
 
-    Attributes: `wary`, whether a segment was met that is to be left alone, so that each is read through before it is
-    used; `framed`, of those that were, whether the batches can be told apart.
+    Attributes: `wary`, whether a segment was met that is to be left alone, or grows, so that each is read through
+    before it is used; `known`, those that were, by their base offsets, None for one that is left alone.
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class Cleaner:
         self.target = target
         self.room = room
         self.wary = False
-        self.framed: dict[int, bool] = {}
+        self.known: dict[int, SealedSegment | None] = {}
         self.contexts = Contexts()
         self.unpacking = Unpacking(self.contexts, work.batch_memory_bytes)
         self.report = PassReport(
@@ -81,7 +85,7 @@ class Cleaner:
         segments = self._readable(segment for segment in work.to_clean if segment.base_offset <= latest_offset)
         written_bytes = 0
         for group in groups_of(work, segments, room.group_bytes(self.disk) if room is not None else None):
-            size_bytes = sum(segment.size_bytes for segment in group)
+            size_bytes = sum(segment.size_bytes + segment.growth_bytes for segment in group)
             if room is not None and not room.has_place(self.disk, written_bytes, size_bytes):
                 if report.groups:
                     report.rest = self._rest(group[0].base_offset, filtering)
@@ -99,7 +103,7 @@ class Cleaner:
         for segment in self.work.to_clean:
             if segment.size_bytes <= room.group_bytes(self.disk):
                 return
-            if self._is_framed(segment):
+            if self._read_through(segment) is not None:
                 room.check(self.disk, segment.size_bytes)
 
     def _rest(self, from_offset: int, filtering: BatchFilter) -> Rest:
@@ -108,24 +112,31 @@ class Cleaner:
         )
 
     def _readable(self, segments: Iterable[SealedSegment]) -> Iterator[SealedSegment]:
-        """The segments but those in which the batches cannot be told apart, as far as that is known already."""
+        """The segments but those that are left alone, as far as that is known already."""
         for segment in segments:
-            is_readable = self._is_framed(segment) if self.wary else self.framed.get(segment.base_offset, True)
-            if is_readable:
-                yield segment
+            readable = self._read_through(segment) if self.wary else self.known.get(segment.base_offset, segment)
+            if readable is not None:
+                yield readable
 
-    def _is_framed(self, segment: SealedSegment) -> bool:
-        """Reads a segment through, once, and notes what is wrong."""
-        if segment.base_offset not in self.framed:
-            self.framed[segment.base_offset] = True
+    def _read_through(self, segment: SealedSegment) -> SealedSegment | None:
+        """Reads a segment through, once, and notes what is wrong. Returns it with what it may grow by, or None."""
+        base_offset = segment.base_offset
+        if base_offset not in self.known:
             try:
-                for _ in framed(self.disk, self._path(segment), segment, self.work):
-                    pass
+                self.known[base_offset] = self._grown(segment)
             except Unframed as error:
-                self.framed[segment.base_offset] = False
-                self.report.left_alone.append(segment.base_offset)
+                self.known[base_offset] = None
+                self.report.left_alone.append(base_offset)
                 self._note(str(error))
-        return self.framed[segment.base_offset]
+        return self.known[base_offset]
+
+    def _grown(self, segment: SealedSegment) -> SealedSegment:
+        """The segment with what it may grow by. Raises Unframed."""
+        path = self._path(segment)
+        old = sum(header.magic < MAGIC for header, _ in framed(self.disk, path, segment, self.work))
+        if old and segment.size_bytes + old * GROWTH_BYTES > POSITION_MAX:
+            raise Unframed(f"{path}: as batches its messages might take more than a segment holds")
+        return segment._replace(growth_bytes=old * GROWTH_BYTES)
 
     def _fill_map(self) -> int:
         """Fills the map; returns the offset up to which it knows the last of each key."""
@@ -200,6 +211,8 @@ class Cleaner:
 
     def _copy(self, segment: SealedSegment, filtering: BatchFilter, output: NewSegment | None) -> None:
         for found in self._batches(segment):
+            if found.old_bytes and segment.base_offset not in self.known:
+                raise Unframed(f"{self._path(segment)} grows, and nobody knows by how much")
             kept = filtering.filter(found)
             if filtering.problem:
                 self._note(f"{self._path(segment)}: {filtering.problem}")
@@ -209,7 +222,7 @@ class Cleaner:
                 output.append_aborted(filtering.still_aborted)
 
     def _batches(self, segment: SealedSegment) -> Iterator[Found]:
-        return batches(self.disk, self._path(segment), segment, self.work)
+        return batches(self.disk, self._path(segment), segment, self.work, self.contexts)
 
     def _path(self, segment: SealedSegment) -> str:
         return f"{self.work.name}/{file_name(segment.base_offset, LOG)}"

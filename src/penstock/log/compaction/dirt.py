@@ -19,7 +19,7 @@ from penstock.log.loading import listing, load_active, load_segments
 from penstock.log.names import LOG, file_name
 from penstock.log.replica import Replica
 from penstock.log.retiring import SegmentFile, largest_timestamp_ms, list_segments
-from penstock.records.batch import HEADER_BYTES, NO_TIMESTAMP, read_header
+from penstock.records.batch import HEADER_BYTES, NO_TIMESTAMP, read_entry
 
 MEASURE_ORDER = ".cleaner"
 
@@ -144,6 +144,6 @@ def first_batch_ms(disk: Disk, name: str, segment: SegmentFile) -> int:
     """The time of a segment's first batch; -1 if it has none."""
     path = f"{name}/{file_name(segment.base_offset, LOG)}"
     try:
-        return read_header(disk.read(path, 0, HEADER_BYTES)).max_timestamp_ms
+        return read_entry(disk.read(path, 0, HEADER_BYTES)).max_timestamp_ms
     except (CorruptRecordError, InvalidRecordError):
         return NO_TIMESTAMP

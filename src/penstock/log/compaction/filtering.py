@@ -1,7 +1,7 @@
 """What becomes of one batch: it stays as it is, stays with fewer records, stays empty, or goes.
 
-- A batch that loses nothing is copied byte for byte. One that loses records keeps its offsets, producer, sequence,
-  leader epoch and compression.
+- A batch that loses nothing is copied byte for byte, unless it was a message of format 0 or 1. One that loses records
+  keeps its offsets, producer, sequence, leader epoch and compression.
 - The first pass that meets delete markers, or a transaction's marker with no data left, sets the batch's delete
   horizon: now plus delete.retention.ms, in the place of the base timestamp (KIP-534). A pass after that time removes
   them.
@@ -80,10 +80,10 @@ class BatchFilter:
         """The batch as it stays; None if it goes."""
         self.problem, self.still_aborted = "", None
         header, before = found.header, self.report.before
-        before.bytes += header.size_bytes
+        before.bytes += found.file_bytes
         before.batches += 1
         if found.damaged:
-            kept: Kept | None = self._damaged(found, "its checksum is wrong")
+            kept: Kept | None = self._damaged(found, found.damaged)
         else:
             before.records += max(header.record_count, 0)
             try:
@@ -187,8 +187,8 @@ class BatchFilter:
         )
         return Kept(changed, written(changed, b""))
 
-    @staticmethod
-    def _as_it_is(found: Found) -> Kept:
+    def _as_it_is(self, found: Found) -> Kept:
+        self.report.rewritten_batches += bool(found.old_bytes)
         return Kept(found.header, found.data)
 
 

@@ -24,13 +24,17 @@ from penstock.log.segment import Segment
 
 
 class SealedSegment(NamedTuple):
-    """A closed segment: the offsets [`base_offset`, `end_offset`) and the sizes of its files."""
+    """A closed segment: the offsets [`base_offset`, `end_offset`) and the sizes of its files.
+
+    By `growth_bytes` it grows at most where its messages of the formats 0 and 1 become batches; 0 until it was read.
+    """
 
     base_offset: int
     end_offset: int
     size_bytes: int
     index_bytes: int
     time_index_bytes: int
+    growth_bytes: int = 0
 
 
 class LastRecord(NamedTuple):
@@ -228,7 +232,7 @@ def fits(work: Pass, group: Sequence[SealedSegment], segment: SealedSegment, seg
     together = [*group, segment]
     return (
         group[-1].end_offset == segment.base_offset
-        and sum(each.size_bytes for each in together) <= segment_bytes
+        and sum(each.size_bytes + each.growth_bytes for each in together) <= segment_bytes
         and sum(each.index_bytes for each in together) <= work.segment_index_bytes
         and sum(each.time_index_bytes for each in together) <= work.segment_index_bytes
         and (segment.size_bytes == 0 or segment.end_offset - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX)

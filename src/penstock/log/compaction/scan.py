@@ -2,8 +2,11 @@
 
 A batch whose checksum is wrong still has a place and a length, and is kept. Where even that is in doubt (a length that
 leads out of the file or to more than the cleaner has memory for, an offset that goes back or belongs to another
-segment, a message of an old format), nobody can say where the next batch begins: such a segment is `Unframed` and stays
-as it is.
+segment), nobody can say where the next batch begins: such a segment is `Unframed` and stays as it is.
+
+A message of format 0 or 1 is made a batch here, as in Apache Kafka since 4.0; if that cannot be, it counts as damaged.
+(Kafka decides on the delete markers of such messages by the times of files. Here they stay for
+`delete.retention.ms` from the pass on that converts them.)
 """
 
 from __future__ import annotations
@@ -15,7 +18,13 @@ from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log.compaction.passes import Pass, SealedSegment
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
-from penstock.records.batch import HEADER_BYTES, BatchHeader, computed_crc, headers, read_header
+from penstock.records.batch import BatchHeader, check_crc, computed_crc, entries, read_entry, read_header
+from penstock.records.compression import Contexts
+from penstock.records.legacy.up_conversion import converted
+
+COPIES = 4
+"""The records of a batch are in memory so many times at most."""
+WRONG_CHECKSUM = "its checksum is wrong"
 
 
 class Unframed(StorageError):
@@ -23,17 +32,46 @@ class Unframed(StorageError):
 
 
 class Found(NamedTuple):
-    """A batch of a segment: its header and all of its bytes. `damaged`: its checksum is wrong."""
+    """A batch of a segment: its header and all of its bytes.
+
+    Attributes:
+        damaged: why it cannot be read, "" if it can.
+        old_bytes: the size of the message of format 0 or 1 that it was made of; 0 if it was none.
+    """
 
     header: BatchHeader
     data: memoryview
-    damaged: bool
+    damaged: str = ""
+    old_bytes: int = 0
+
+    @property
+    def file_bytes(self) -> int:
+        """What it takes in the file."""
+        return self.old_bytes or self.header.size_bytes
 
 
-def batches(disk: Disk, path: str, segment: SealedSegment, work: Pass) -> Iterator[Found]:
+def batches(disk: Disk, path: str, segment: SealedSegment, work: Pass, contexts: Contexts) -> Iterator[Found]:
     """Every batch of a segment's file, none of which takes more memory than the pass gives it. Raises Unframed."""
     for header, data in framed(disk, path, segment, work):
-        yield Found(header, data, computed_crc(data, 0, len(data)) != header.crc)
+        if computed_crc(data, 0, len(data)) == header.crc:
+            yield Found(header, data)
+        elif header.is_old:
+            yield from_old(header, data, work, contexts)
+        else:
+            yield Found(header, data, WRONG_CHECKSUM)
+
+
+def from_old(header: BatchHeader, data: memoryview, work: Pass, contexts: Contexts) -> Found:
+    """A message of format 0 or 1 as a batch."""
+    try:
+        check_crc(data, 0, header)
+    except CorruptRecordError:
+        return Found(header, data, WRONG_CHECKSUM)
+    try:
+        batch = converted(data, header, 0, contexts, (work.batch_memory_bytes - len(data)) // COPIES)
+    except (CorruptRecordError, InvalidRecordError) as error:
+        return Found(header, data, str(error))
+    return Found(read_header(batch), memoryview(batch), "", header.size_bytes)
 
 
 def framed(disk: Disk, path: str, segment: SealedSegment, work: Pass) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -45,7 +83,7 @@ def framed(disk: Disk, path: str, segment: SealedSegment, work: Pass) -> Iterato
         chunk = next_chunk(disk, path, position, size_bytes, work)
         used = 0
         try:
-            for at, header in headers(chunk):
+            for at, header in entries(chunk):
                 if not next_offset <= header.base_offset <= header.last_offset < end_offset:
                     raise CorruptRecordError(
                         f"the offsets {header.base_offset} to {header.last_offset} are not between {next_offset} and "
@@ -64,7 +102,7 @@ def next_chunk(disk: Disk, path: str, position: int, size_bytes: int, work: Pass
     """Bytes from `position` on that hold at least one whole batch, or begin with something else. Raises Unframed."""
     chunk = disk.read(path, position, min(work.chunk_bytes, size_bytes - position))
     try:
-        header = read_header(chunk)
+        header = read_entry(chunk)
     except (CorruptRecordError, InvalidRecordError) as error:
         raise Unframed(f"{path} at byte {position}: {error}") from None
     if header.size_bytes > size_bytes - position:
@@ -78,5 +116,4 @@ def next_chunk(disk: Disk, path: str, position: int, size_bytes: int, work: Pass
         )
     if header.size_bytes > len(chunk):
         chunk = disk.read(path, position, header.size_bytes)
-    assert len(chunk) >= HEADER_BYTES
     return memoryview(chunk)

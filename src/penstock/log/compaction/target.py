@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.errors import StorageError
 from penstock.log.compaction.filtering import Kept
 from penstock.log.compaction.passes import Pass
 from penstock.log.compaction.transactions import AbortedTransaction
 from penstock.log.disk import Buffer, Disk
 from penstock.log.segment import Segment
 from penstock.records.batch import NO_TIMESTAMP
+
+POSITION_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,12 @@ class NewSegment:
         self._written_bytes = 0
 
     def append(self, kept: Kept) -> None:
-        """Adds a batch; it reaches the disk some time before the end of `finish`."""
+        """Adds a batch; it reaches the disk some time before the end of `finish`.
+
+        Raises StorageError for more than an index can point into, which messages of old formats may grow to.
+        """
+        if self._segment.reserved_bytes + len(kept.data) > POSITION_MAX:
+            raise StorageError(f"{self._segment.log_path} would be larger than {POSITION_MAX} bytes")
         header = kept.header
         last_offset, timestamp_ms = header.last_offset, header.max_timestamp_ms
         if kept.damaged:  # what the checksum is about may be wrong

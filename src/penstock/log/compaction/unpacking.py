@@ -9,13 +9,10 @@ as one that cannot be read is.
 from __future__ import annotations
 
 from penstock.errors import InvalidRecordError
-from penstock.log.compaction.scan import Found
+from penstock.log.compaction.scan import COPIES, Found
 from penstock.log.limits import CLEANING_RECORD_BYTES
 from penstock.records.batch import HEADER_BYTES, BatchHeader, Buffer
 from penstock.records.compression import Codec, Contexts, DecompressionLimitError, decompress
-
-COPIES = 4
-"""The records of a batch are in memory so many times at most."""
 
 
 class Unpacking:

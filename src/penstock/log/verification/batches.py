@@ -1,7 +1,9 @@
 """The batches of one file for a check: every one whose place and length are plain, damaged or not, and where they end.
 
+Messages of the formats 0 and 1 (before Apache Kafka 0.11) are batches here, too: `header.is_old`.
+
 A batch is read whole only if its checksum is right, or if it is no longer than what is read at once anyway: a length
-that lies costs time and no memory. Messages of the formats 0 and 1 (before Apache Kafka 0.11) have a checksum too.
+that lies costs time and no memory.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+from zlib import crc32
 
 from crc32c import crc32c
 
@@ -19,15 +22,9 @@ from penstock.log.recovery import lost_batches
 from penstock.records.batch import (
     ATTRIBUTES_POSITION,
     HEADER_BYTES,
-    LENGTH_POSITION,
-    LOG_OVERHEAD_BYTES,
     MAGIC_POSITION,
-    OLD_MESSAGE,
-    OLD_MESSAGE_MIN_BYTES,
     BatchHeader,
-    computed_crc,
-    is_old_message,
-    read_header,
+    read_entry,
 )
 
 
@@ -40,17 +37,6 @@ class SeenBatch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SeenMessage:
-    """A message of format 0 or 1, alone or with others in it; a wrapper has the last offset of those."""
-
-    position: int
-    offset: int
-    size_bytes: int
-    magic: int
-    is_sound: bool
-
-
-@dataclass(frozen=True, slots=True)
 class End:
     """Where the batches of a file end before the file does. `is_tail`: as an append leaves it that was cut short."""
 
@@ -59,7 +45,7 @@ class End:
     is_tail: bool
 
 
-Seen = SeenBatch | SeenMessage | End
+Seen = SeenBatch | End
 
 
 def seen_batches(disk: Disk, path: str, base_offset: int, size_bytes: int) -> Iterator[Seen]:
@@ -71,16 +57,10 @@ def seen_batches(disk: Disk, path: str, base_offset: int, size_bytes: int) -> It
         if at + HEADER_BYTES > len(chunk) and start + len(chunk) < size_bytes:
             chunk, start, at = read_chunk(disk, path, position, size_bytes), position, 0
         try:
-            header = read_header(chunk, at)
+            header = read_entry(chunk, at)
         except (CorruptRecordError, InvalidRecordError) as error:
-            old = old_message(disk, path, position, size_bytes)
-            if old is None:
-                yield end_of(disk, path, (position, size_bytes), str(error), next_offset)
-                return
-            yield old
-            position += old.size_bytes
-            next_offset = old.offset + 1
-            continue
+            yield end_of(disk, path, (position, size_bytes), str(error), next_offset)
+            return
         if position + header.size_bytes > size_bytes:
             missing = position + header.size_bytes - size_bytes
             why = f"the batch at offset {header.base_offset} is cut off: {missing} of its bytes are missing"
@@ -100,27 +80,15 @@ def read_chunk(disk: Disk, path: str, position: int, size_bytes: int) -> memoryv
 def sound_data(disk: Disk, path: str, position: int, header: BatchHeader, beginning: memoryview) -> memoryview | None:
     """All bytes of a batch whose file begins so; None if its checksum is wrong."""
     size_bytes = header.size_bytes
+    first, sum_of = (MAGIC_POSITION, crc32) if header.is_old else (ATTRIBUTES_POSITION, crc32c)
     if size_bytes <= len(beginning):
         data = beginning[:size_bytes]
-        return data if computed_crc(data, 0, size_bytes) == header.crc else None
+        return data if sum_of(data[first:]) == header.crc else None
     crc = 0
     end = position + size_bytes
-    for at in range(position + ATTRIBUTES_POSITION, end, RECOVERY_CHUNK_BYTES):
-        crc = crc32c(disk.read(path, at, min(RECOVERY_CHUNK_BYTES, end - at)), crc)
+    for at in range(position + first, end, RECOVERY_CHUNK_BYTES):
+        crc = sum_of(disk.read(path, at, min(RECOVERY_CHUNK_BYTES, end - at)), crc)
     return memoryview(disk.read(path, position, size_bytes)) if crc == header.crc else None
-
-
-def old_message(disk: Disk, path: str, position: int, size_bytes: int) -> SeenMessage | None:
-    """The message of an old format at `position`; None if there is none, or it does not fit into the file."""
-    head = disk.read(path, position, MAGIC_POSITION + 1)
-    if len(head) <= MAGIC_POSITION:
-        return None
-    length, _, magic = OLD_MESSAGE.unpack_from(head, LENGTH_POSITION)
-    whole = LOG_OVERHEAD_BYTES + length
-    if magic not in (0, 1) or length < OLD_MESSAGE_MIN_BYTES or position + whole > size_bytes:
-        return None
-    offset = int.from_bytes(head[:LENGTH_POSITION], "big", signed=True)
-    return SeenMessage(position, offset, whole, magic, is_old_message(disk.read(path, position, whole)))
 
 
 def end_of(disk: Disk, path: str, where: tuple[int, int], why: str, next_offset: int) -> End:

@@ -1,7 +1,8 @@
 """The indexes of one segment against its batches, which they are shown one by one, in order.
 
 Of every entry of an offset index: it points to where a batch begins, and says the last offset of that batch. Apache
-Kafka before 4.0 let an entry of a follower stand for all batches of one append; it says the last offset of those.
+Kafka before 4.0 let an entry of a follower stand for all batches of one append; it says the last offset of those. For a
+compressed message of format 0 or 1, a broker of its time may have noted the first offset inside.
 Of every entry of a time index: the batch that holds its offset has its timestamp, and none before has a later one. The
 last entry of a closed segment has the latest timestamp of all, for retention goes by it.
 Of every entry of an aborted-transactions index: a marker is there that aborted a transaction of its producer; and every
@@ -46,8 +47,8 @@ class OffsetIndexCheck:
                 self._problem(number, f"offset {entry[0]} at {entry[1]} comes after {last[0]} at {last[1]}")
             last = entry
 
-    def batch(self, position: int, last_offset: int) -> None:
-        """The next batch of the segment, or message of an old format."""
+    def batch(self, position: int, last_offset: int, first_inside: int | None = None) -> None:
+        """The next batch of the segment; of a message of format 0 or 1 also the first offset inside."""
         while self.next < len(self.entries) and self.entries[self.next][1] < position:
             self._points_nowhere()
         if self.next < len(self.entries) and self.entries[self.next][1] == position:
@@ -57,6 +58,8 @@ class OffsetIndexCheck:
                 self._problem(self.next, f"it says {offset} at 0: no broker makes an entry for where a segment begins")
             elif offset >= last_offset:
                 self.wide = self.next
+            elif first_inside is not None and offset >= first_inside:
+                pass
             else:
                 self._problem(self.next, f"it says {offset} and the batch there ends with {last_offset}")
             self.next += 1

@@ -200,7 +200,9 @@ def check_snapshots_of_metadata(at: Inspection) -> None:
         for seen in seen_batches(at.disk, at.path(file), 0, at.size(file)):
             place = f"byte {seen.position}"
             if not isinstance(seen, SeenBatch):
-                at.findings.problem(file, getattr(seen, "message", "a message of an old format"), place)
+                at.findings.problem(file, seen.message, place)
+            elif seen.header.is_old:
+                at.findings.problem(file, "a message of an old format", place)
             elif seen.data is None:
                 at.findings.problem(file, "the batch is damaged: its checksum is wrong", place)
             elif problem := at.records.check(seen.data, seen.header).problem:

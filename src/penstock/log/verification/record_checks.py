@@ -1,4 +1,7 @@
-"""Whether the records of a sound batch are what its header says: unpacked, counted, in order, every length checked."""
+"""Whether the records of a sound batch are what its header says: unpacked, counted, in order, every length checked.
+
+So are those of a message of format 0 or 1, of which the header says less.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from penstock.log.compaction.records import max_timestamp_ms, walk
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader, Buffer
 from penstock.records.compression import Contexts
 from penstock.records.control import EndTransactionMarker, control_records
-from penstock.records.reader import bounded, record_bytes
+from penstock.records.reader import bounded, counted, old_records, record_bytes
 
 WalkRecords = Callable[[Buffer, BatchHeader], int]
 """Walks the records of a batch, all of them checked; returns the largest timestamp delta, of at least one record.
@@ -26,6 +29,16 @@ class CheckedRecords(NamedTuple):
 
 
 GOOD = CheckedRecords("")
+
+
+class CheckedMessage(NamedTuple):
+    """What came of a message of format 0 or 1: its header, completed by its records if they can be read (`counted`), a
+    problem, or "", and a note, or "".
+    """
+
+    header: BatchHeader
+    problem: str = ""
+    note: str = ""
 
 
 class RecordCheck:
@@ -52,6 +65,20 @@ class RecordCheck:
             wrong = f"its header says that its largest timestamp is {header.max_timestamp_ms}; it is {found_ms}"
             return CheckedRecords("", f"{wrong}. Its producer sent that; a look-up by time may miss it", marker)
         return GOOD if marker is None else CheckedRecords("", "", marker)
+
+    def check_message(self, data: memoryview, header: BatchHeader) -> CheckedMessage:
+        """Checks a message of format 0 or 1 whose checksum is right. Raises nothing for bytes of any kind."""
+        try:
+            complete = counted(data, header, 0, self._decompress)
+            found_ms = max(record.timestamp_ms for record in old_records(data, header, 0, self._decompress))
+        except (CorruptRecordError, InvalidRecordError) as error:
+            return CheckedMessage(header, f"its checksum is right, and yet: {error}")
+        except MemoryError:
+            return CheckedMessage(header, "it unpacks to more than there is memory")
+        if header.max_timestamp_ms != found_ms:
+            says = f"it says that its largest timestamp is {header.max_timestamp_ms}; it is {found_ms}"
+            return CheckedMessage(complete, "", f"{says}. A look-up by time may miss it")
+        return CheckedMessage(complete)
 
     def _marker(self, data: memoryview, header: BatchHeader) -> EndTransactionMarker | None:
         for record in control_records(data, header, 0, self._decompress):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.names import ABORTED_INDEX, LOG, OFFSET_INDEX, SWAP, TIME_INDEX, file_name
-from penstock.log.verification.batches import End, SeenBatch, SeenMessage, seen_batches
+from penstock.log.verification.batches import End, SeenBatch, seen_batches
 from penstock.log.verification.indexes import (
     ABORTED_ENTRY,
     OFFSET_ENTRY,
@@ -108,12 +108,13 @@ class SegmentCheck:
             self.findings.problem(self.file, f"it begins at {self.base_offset}, before {walk.next_offset}")
         walk.skip_to(self.base_offset)
         walk.next_offset = self.base_offset
-        old_before, told, end = walk.old_messages, 0, None
+        told, end = 0, None
         for seen in seen_batches(self.at.disk, self.at.path(self.file), self.base_offset, size_bytes):
             if isinstance(seen, SeenBatch):
-                self._batch(seen)
-            elif isinstance(seen, SeenMessage):
-                self._old_message(seen)
+                if seen.header.is_old:
+                    self._old_message(seen)
+                else:
+                    self._batch(seen)
             else:
                 end = seen
                 self._ends_early(seen)
@@ -122,15 +123,15 @@ class SegmentCheck:
                 told = seen.position
         self.at.progress(size_bytes - told)
         walk.segments += 1
-        self._finish(end, size_bytes, has_old=walk.old_messages > old_before)
+        self._finish(end, size_bytes)
 
-    def _finish(self, end: End | None, size_bytes: int, *, has_old: bool) -> None:
+    def _finish(self, end: End | None, size_bytes: int) -> None:
         self.walk.is_whole = end is None
         may_go_on = end is not None or self.is_written
         self.offsets.end(None if not may_go_on else end.position if end is not None else size_bytes, size_bytes)
         if not may_go_on:
             self.aborted.end()
-            if not has_old and file_name(self.base_offset, TIME_INDEX) in self.at.files:
+            if file_name(self.base_offset, TIME_INDEX) in self.at.files:
                 self.times.end(is_closed=self.following is not None)
 
     # What is in the file
@@ -199,16 +200,25 @@ class SegmentCheck:
             if ends is ControlType.ABORT:
                 self.aborted.aborted(header.producer_id, header.base_offset, began)
 
-    def _old_message(self, seen: SeenMessage) -> None:
-        walk = self.walk
+    def _old_message(self, seen: SeenBatch) -> None:
+        """A message of format 0 or 1, alone or with others inside."""
+        walk, header, place = self.walk, seen.header, seen.position
         walk.old_messages += 1
-        place = seen.position
-        if not seen.is_sound:
-            self._problem(place, f"no batch, nor a sound message of format {seen.magic}: its checksum is wrong")
-        elif seen.offset < walk.next_offset:
-            self._problem(place, f"the message's offset {seen.offset} comes after {walk.next_offset - 1}")
-        walk.next_offset = seen.offset + 1
-        self.offsets.batch(seen.position, seen.offset)
+        who = f"the message of format {header.magic} at offset {header.base_offset}"
+        if seen.data is None:
+            self._problem(place, f"{who} is damaged: its checksum is wrong")
+        else:
+            checked = self.at.records.check_message(seen.data, header)
+            header = checked.header
+            if checked.problem:
+                self._problem(place, f"{who}: {checked.problem}")
+            if checked.note:
+                self.findings.note(self.file, f"{who}: {checked.note}", f"byte {place}")
+            walk.records += max(header.record_count, 0)
+            walk.was_compacted |= 0 <= header.record_count <= header.last_offset_delta
+        self._offsets(header, place)
+        self.offsets.batch(place, header.last_offset, header.base_offset)
+        self.times.batch(header)
 
     def _ends_early(self, end: End) -> None:
         if end.is_tail and self.is_written:

@@ -49,8 +49,9 @@ from penstock.records.batch import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
     TimestampType,
+    check_crc,
     computed_crc,
-    headers,
+    entries,
 )
 from penstock.records.builder import BatchBuilder
 from penstock.records.isolation import AbortedTransactions
@@ -84,7 +85,7 @@ def taken(view: memoryview, start: int, aborted: AbortedTransactions) -> Iterato
 
     Raises CorruptRecordError, InvalidRecordError for a batch that is broken: it is not passed on.
     """
-    for position, header in headers(view):
+    for position, header in entries(view):
         if aborted(view, position, header) or header.is_control or header.next_offset <= start:
             continue
         if not header.record_count:  # emptied by the cleaner, kept for its producer's state
@@ -94,6 +95,7 @@ def taken(view: memoryview, start: int, aborted: AbortedTransactions) -> Iterato
         if dense and own_time and header.base_offset >= start and not header.attributes & DELETE_HORIZON_FLAG:
             yield Taken(as_produced(view, header, position), header.record_count)
             continue
+        check_crc(view, position, header)
         builder = BatchBuilder(codec=header.compression)
         for record in records(view, header, position):
             if record.offset >= start:
@@ -234,7 +236,7 @@ class Mirror:
         asked = {}
         for key, got in fetched.items():
             last_epoch, start = reached[key].last_epoch, reached[key].offset
-            first = next((h.leader_epoch for _, h in headers(got.records) if h.next_offset > start), None)
+            first = next((h.leader_epoch for _, h in entries(got.records) if h.next_offset > start), None)
             if last_epoch is not None and first not in (None, last_epoch.leader_epoch):
                 asked[key] = last_epoch
         if not asked:
@@ -305,7 +307,7 @@ class Mirror:
         topic, partition = key
         start, last_epoch = reached
         end = start
-        for _, header in headers(fetched.records):
+        for _, header in entries(fetched.records):
             end = max(end, header.next_offset)
             if header.leader_epoch != NO_LEADER_EPOCH:
                 last_epoch = SeenEpoch(header.leader_epoch, end)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from penstock.client.client import EARLIEST, LATEST, READ_UNCOMMITTED, Client, Partition
 from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.protocol.messages.metadata_response import MetadataResponseTopic
-from penstock.records.batch import headers
+from penstock.records.batch import entries
 from penstock.spark.limits import SPARK_SAMPLE_BYTES, SPARK_SAMPLED_PARTITIONS
 from penstock.spark.read.options import Offsets, ReadOptions, Timestamps
 from penstock.spark.read.plan import Bounds, Position, Snapshot
@@ -191,7 +191,7 @@ class Brokers:
         )
         sizes: dict[Partition, float] = {}
         for partition, got in fetched.items():
-            batches = list(headers(got.records))
+            batches = list(entries(got.records))
             if batches:
                 (_, first), (at, last) = batches[0], batches[-1]
                 sizes[partition] = (at + last.size_bytes) / (last.next_offset - first.base_offset)

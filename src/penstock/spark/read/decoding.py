@@ -4,11 +4,14 @@ A broker that validates headers only takes a batch whose records are broken, if 
 whose CRC is wrong. `to_arrow` refuses the whole run then. Here the run is gone through again batch by batch: the good
 ones are given, and the broken one is an error that names its offsets, or, if the reader chose so, a gap with the
 reason "corrupt". This costs nothing as long as nothing is broken.
+
+What brokers of before Kafka 0.11 left in a log is made batches first; there a broken message is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from penstock.client.client import READ_COMMITTED
@@ -17,6 +20,7 @@ from penstock.records.arrow import to_arrow
 from penstock.records.arrow_schema import Decoded
 from penstock.records.batch import BatchHeader, headers
 from penstock.records.isolation import AbortedTransactions
+from penstock.records.legacy.up_conversion import as_batches
 from penstock.records.run import Isolation
 from penstock.spark.limits import SPARK_RUN_BYTES
 from penstock.spark.read.plan import OffsetRange
@@ -62,6 +66,7 @@ def runs(
 
     Raises CorruptBatchError.
     """
+    fetched = in_batches(wanted, position, fetched)
     start, records = position, fetched.records
     aborted = _isolation(fetched, isolation)
     while len(records):
@@ -76,6 +81,16 @@ def runs(
         start, records = got.next_offset, records[got.consumed_bytes :]
         if not got.consumed_bytes or start >= wanted.end:
             return
+
+
+def in_batches(wanted: OffsetRange, position: int, fetched: Any) -> Any:
+    """The same answer without messages of the formats 0 and 1. Raises CorruptBatchError for one that is broken."""
+    try:
+        records = as_batches(fetched.records)
+    except BROKEN as error:
+        where = f"{wanted.topic}-{wanted.partition}: a message of format 0 or 1 at or after offset {position}"
+        raise CorruptBatchError(f"{where} is broken ({error})\n  read around it by offsets") from error
+    return fetched if records is fetched.records else replace(fetched, records=records)
 
 
 def _batch_by_batch(

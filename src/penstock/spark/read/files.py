@@ -17,7 +17,7 @@ from contextlib import aclosing
 from penstock.client.client import READ_COMMITTED, Client, Fetched, Partition
 from penstock.client.reader import next_position, read_range
 from penstock.errors import PenstockError
-from penstock.records.batch import headers
+from penstock.records.batch import entries
 from penstock.spark.limits import SPARK_FILES_LEAST_OFFSETS, SPARK_RANGES_AT_ONCE
 from penstock.spark.read.files_finding import Lead, find
 from penstock.spark.read.files_segments import Elsewhere, Hole, PartitionFiles, Piece, Spare
@@ -159,7 +159,7 @@ class Reads:
                 {key: hole.start}, max_wait_ms=0, max_bytes=1, partition_max_bytes=1, isolation=self._isolation
             )
         )[key]
-        first = next(headers(fetched.records), None)
+        first = next(entries(fetched.records), None)
         return first is not None and first[1].base_offset >= hole.end
 
     def _broker(self, wanted: OffsetRange, position: int, end: int) -> AsyncGenerator[tuple[int, Fetched], None]:

@@ -39,6 +39,7 @@ from penstock.spark.limits import SPARK_FILE_READ_BYTES
 BATCH = Struct(">qiibIhi")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
 INDEX_ENTRY = Struct(">ii")
+OLD_FORMAT = "has a message of a format of before Kafka 0.11 where a batch should be"
 PARTITION_METADATA_BYTES = 4096
 
 
@@ -293,7 +294,8 @@ class PartitionFiles:
             base_offset, length, epoch, magic, crc, attributes, last_delta = unpack(data, at)
             size, last_offset = length + LOG_OVERHEAD_BYTES, base_offset + last_delta
             if magic != MAGIC or size < HEADER_BYTES or last_delta < 0 or epoch > self._leader_epoch:
-                raise self._broken(segment, position, "has no batch where one should be")
+                why = OLD_FORMAT if magic in (0, 1) else "has no batch where one should be"
+                raise self._broken(segment, position, why)
             if base_offset < expected:
                 raise self._broken(segment, position, f"goes back to the offset {base_offset}")
             if size > total - at:

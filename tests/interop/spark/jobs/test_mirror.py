@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from interop.spark.load.cutting import TOPIC, Cut
+from support.upgraded import content, upgraded
 
 from penstock.client.client import EARLIEST, Client
 from penstock.records.batch import headers
@@ -21,7 +22,7 @@ from penstock.testing.broker import LocalBroker
 
 pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 
-from penstock.errors import PenstockError
+from penstock.errors import CorruptRecordError, PenstockError
 from penstock.pipelines.jobs.mirror import Mirror, Progress, Reached, taken
 from penstock.spark.read.plan import DataLossError
 
@@ -280,3 +281,11 @@ def test_aborted_batches_are_left_out_and_committed_ones_lose_their_transaction(
     both = batch([0, 1], is_transactional=True) + batch([2, 3], is_transactional=True)
     assert values_of(both, aborted=[(7, 0)]) == []
     assert values_of(both) == [[b"0", b"1"], [b"2", b"3"]]
+
+
+def test_messages_of_before_kafka_0_11_are_passed_on_as_batches() -> None:
+    some = upgraded(1, messages=10, batches=0)
+    found = values_of(content(some), start=some[3].records[0].offset)
+    assert found == [[record.value for record in entry.records] for entry in some[3:]]
+    with pytest.raises(CorruptRecordError):
+        values_of(some[0].data[:-1] + bytes([some[0].data[-1] ^ 1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.legacy import GZIP, NONE, Kept, message_set
 from unit.coordinator.fake_log import FakeLog
 from unit.coordinator.runtime.counters import Desk, P, number
 
@@ -15,6 +16,7 @@ from penstock.coordinator.limits import (
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.runtime.shard import ShardState, encode
 from penstock.errors import ErrorCode, RequestError
+from penstock.records.batch import entries
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
 from penstock.records.control import ControlType, control_key
@@ -263,3 +265,21 @@ def test_loading_ends_when_the_leadership_does() -> None:
     desk.load()
     assert machine.told == []
     assert not desk.runtime.shards
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_records_that_a_broker_of_before_kafka_0_11_wrote_are_replayed(magic: int, codec: int) -> None:
+    pairs = [encode(number(name, value)) for name, value in (("a", 1), ("b", 2), ("a", 3))]
+    some = [Kept(offset, -1, key, value) for offset, (key, value) in enumerate(pairs)]
+    log = FakeLog()
+    data = message_set("aiokafka", magic, codec, some, absolute=not magic)
+    log.batches += [data[position : position + header.size_bytes] for position, header in entries(data)]
+    log.end_offset = log.high_watermark = len(some)
+    log.write(batch_of(("b", 4)))
+    desk = Desk(log=log)
+    assert desk.committed() == {"a": 3, "b": 4}
+    log.batches[0] = log.batches[0][:-1] + b"?"
+    desk = Desk(log=log)
+    desk.put("b", 1)
+    assert desk.answers == [ErrorCode.NOT_COORDINATOR]

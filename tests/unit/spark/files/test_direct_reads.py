@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 
+from support.legacy import message
 from support.partition_files import TOPIC_ID, Leader, batch
+from support.upgraded import EPOCH, kept, upgraded
 
 from penstock.errors import RequestError, UnreachableError
 from penstock.log import partition_metadata
@@ -318,3 +320,35 @@ def test_no_descriptor_is_left_open(leader: Leader) -> None:
     with pytest.raises(DirectReadError):
         leader.read(0, 35, read="files")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_messages_of_before_kafka_0_11_come_through_the_broker_as_any_other_records(
+    leader: Leader, tmp_path: Path
+) -> None:
+    some = upgraded(seed=2, messages=12, batches=15)
+    upgraded_leader = Leader(tmp_path / "upgraded" / "clicks-0", [entry.data for entry in some])
+    upgraded_leader.epoch = EPOCH
+    bases = [some[number].records[0].offset for number in (0, 20, 30, 35)]
+    upgraded_leader.write_segments(bases)
+    end = some[-1].last_offset + 1
+    read = upgraded_leader.read(0, end)
+    assert read == upgraded_leader.read(0, end, read="broker")
+    assert [(row["offset"], row["key"], row["value"]) for row in read.rows] == [
+        (record.offset, record.key, record.value) for record in kept(some)
+    ]
+    assert read.missing == []
+    upgraded_leader.fetched.clear()
+    assert upgraded_leader.read(bases[2], bases[3]).offsets == list(range(bases[2], bases[3]))
+    assert upgraded_leader.fetched == [], "a file that has batches alone"
+    for start in (0, bases[1]):
+        with pytest.raises(DirectReadError, match=rf"at offset {start}: .*a format of before Kafka 0.11"):
+            upgraded_leader.read(start, end, read="files")
+
+
+@pytest.mark.parametrize("read", ["auto", "broker"])
+def test_a_damaged_message_of_before_kafka_0_11_stops_the_read(leader: Leader, read: str) -> None:
+    leader.batches[1:2] = [message(5, None, b"good"), message(9, None, b"bad")[:-1] + b"?"]
+    leader.write_segments([0, 20, 35, 45])
+    with pytest.raises(CorruptBatchError, match="format 0 or 1"):
+        leader.read(0, 50, read=read, skip_corrupt=True)
+    assert leader.read(10, 50, read=read).offsets == list(range(10, 50))
