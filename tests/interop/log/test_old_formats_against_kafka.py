@@ -196,6 +196,35 @@ def test_kafkas_cleaner_and_ours_make_the_same_of_old_messages(tmp_path: Path) -
     assert [header.attributes for header, _ in by_us] == [header.attributes for header, _ in by_kafka]
 
 
+@pytest.mark.slow
+def test_a_broker_cleans_old_messages_and_kafka_serves_what_is_left(tmp_path: Path) -> None:
+    some = old_messages()
+    closed, active = some[:70], some[70:]
+    with DataDirectory(tmp_path, formatted_by="kafka") as shared:
+        with shared.served_by("kafka"):
+            configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+            admin = AdminClient({"bootstrap.servers": shared.bootstrap})
+            for future in admin.create_topics([NewTopic("clicks", 1, 1, config=configs)]).values():
+                future.result(TIMEOUT_S)
+        place(shared.path / "clicks-0", [closed, active])
+        (shared.path / CLEANER_OFFSET).unlink(missing_ok=True)
+        with shared.served_by("penstock"):
+            whole = read_all(shared.bootstrap, [("clicks", 0)])["clicks", 0]
+            assert [each.offset for each in whole] == [record.offset for record in kept(some)]
+            wait_until(lambda: "clicks-0: cleaned" in shared.kafka.log(), "the log is cleaned", CLEANED_TIMEOUT_S)
+            ours = read_all(shared.bootstrap, [("clicks", 0)])
+        with shared.served_by("kafka"):
+            assert read_all(shared.bootstrap, [("clicks", 0)]) == ours
+        first = (shared.path / "clicks-0" / f"{0:020d}.log").read_bytes()
+    assert {header.magic for _, header in entries(first)} == {2}
+    before = kept(closed)
+    last = {record.key: record.offset for record in before if record.key is not None}
+    stays = [record for record in before if last.get(record.key) == record.offset] + kept(active)
+    assert [(each.offset, *each.row[1:3]) for each in ours["clicks", 0]] == [
+        (record.offset, record.key, record.value) for record in stays
+    ]
+
+
 def old_messages() -> list[Entry]:
     """Messages of both formats; the last one has a key of its own, for Kafka cannot empty an old message."""
     some = upgraded(5, messages=60, batches=0)

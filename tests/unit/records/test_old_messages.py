@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 from struct import pack
 
@@ -81,12 +82,15 @@ def test_a_flipped_bit_under_the_checksum_is_noticed(bit: int) -> None:
         check_crc(data, 0, read_entry(data))
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4])
-@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(
+    ("library", "magic", "codec"),
+    [
+        each
+        for each in product(LIBRARIES, (0, 1), (NONE, GZIP, SNAPPY, LZ4))
+        if each != ("aiokafka", 0, LZ4)  # which it does not write
+    ],
+)
 def test_what_a_library_wrote_is_read_and_made_a_batch(library: str, magic: int, codec: int) -> None:
-    if library == "aiokafka" and codec == LZ4 and not magic:
-        pytest.skip("it knows no lz4 in format 0")
     some = FEW if magic else timeless(FEW)
     data = message_set(library, magic, codec, some, absolute=not magic)
     assert decoded(data) == some
