@@ -42,7 +42,7 @@ BATCHES = 36
 BATCHES_PER_SEGMENT = 12
 TEMPLATES = 8
 CONFIG = topic_config(index_interval_bytes=100)
-LEADER_EPOCH = slice(12, 16)
+LENGTH, LEADER_EPOCH = slice(8, 12), slice(12, 16)
 LENGTHS = [0, 1, 48, 49, 2**31 - 1, -1, -(2**31)]
 ERRORS = (StorageError, RequestError, CorruptRecordError, InvalidRecordError)
 
@@ -155,9 +155,9 @@ def walked(content: bytes) -> tuple[list[Batch], bool]:
     return found, end == len(content)
 
 
-def without_epoch(batch: bytes) -> bytes:
-    """A batch without its leader epoch, which no checksum covers."""
-    return batch[: LEADER_EPOCH.start] + batch[LEADER_EPOCH.stop :]
+def bare(batch: bytes) -> bytes:
+    """A batch without its base offset and its leader epoch, which no checksum covers."""
+    return batch[LENGTH] + batch[LEADER_EPOCH.stop :]
 
 
 def sound_records(batches: list[Batch]) -> list[Written]:
@@ -230,16 +230,13 @@ class Case:
         after = contents(self.disk)
         kept = b"\0\0\0".join(content for path, content in after.items() if path.endswith(CORRUPT))
         there = {
-            without_epoch(batch.data)
-            for path, content in after.items()
-            if path.endswith(LOG)
-            for batch in walked(content)[0]
+            bare(batch.data) for path, content in after.items() if path.endswith(LOG) for batch in walked(content)[0]
         }
         for base in self.log.bases:
             path = f"{NAME}/{base:020d}{LOG}"
             for header_at, header in headers(self.log.files[path]):
                 data = self.log.files[path][header_at : header_at + header.size_bytes]
-                if without_epoch(data) in there:
+                if bare(data) in there:
                     continue
                 if data in before[path][len(after.get(path, b"")) :]:
                     assert data in kept, f"batch {header.base_offset} was whole and is gone"
