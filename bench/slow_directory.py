@@ -63,6 +63,8 @@ class Clients:
         """Asks until it is over."""
         await wait_for_coordinator(self.peer.bootstrap)
         wire = await connect(self.peer.bootstrap)
+        while len(list(self.first.parent.glob(f"data-*/{OFFSETS}-*"))) < PARTITIONS:
+            await asyncio.sleep(PAUSE_S)
         answer = await wire.ask(ApiKey.METADATA, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]))
         self.topic_id = answer.topics[0].topic_id
         fast, slow = self._on(TOPIC, there=True), self._on(TOPIC, there=False)
@@ -137,6 +139,8 @@ async def rounds_of(peer: Peer, first: Path, *, rounds: int, seconds: float, war
             at_first = clients.take()
             await asyncio.sleep(seconds)
             taken = clients.take()
+            if asking.done():
+                asking.result()  # raises what ended it
             longest = max(max(at_first[what], default=0.0) for what in ratios)
             figures.append({what: p99(values) for what, values in taken.items()})
             values = " ".join(f"{figures[-1][what]:8.2f}" for what in ratios)
