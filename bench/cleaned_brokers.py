@@ -151,10 +151,10 @@ async def send(wire: Wire, topic_id: UUID, partition: int, batch: bytes) -> None
         await asyncio.sleep(0.1)
 
 
-def begin_cleaning(bootstrap: str) -> None:
+def begin_cleaning(bootstrap: str, topic: str = CLEANED) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     ratio = ConfigEntry("min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, CLEANED, incremental_configs=[ratio])
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[ratio])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
 

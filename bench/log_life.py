@@ -10,6 +10,10 @@ time of the process, the kernel's share included; all rates count the records an
 best of several rounds, so that other work on the machine disturbs little; a first small pass, which loads or compiles
 the loops, is not counted.
 
+brokers: the same in running brokers, beside Apache Kafka; see `log_cleaning.py`.
+
+    python bench/log_life.py --only brokers --records 3000000 --rounds 3
+
 fsync: 16 producers whose every append is on disk when it is acknowledged, beside Apache Kafka (`group_fsync.py`).
 
 recovery: a log of 1 GB with one record a batch after an unclean stop, beside Apache Kafka; see `log_recovery.py`.
@@ -17,6 +21,10 @@ recovery: a log of 1 GB with one record a batch after an unclean stop, beside Ap
     python bench/log_life.py --only recovery --rounds 3 --segments 4
 
 retention: 10,000 partitions that fall due in the same minute; see `log_retention.py`.
+
+slow: clients of one of two log directories while the other one is slow; see `slow_directory.py`.
+
+    python bench/log_life.py --only slow --rounds 5 --slow-ms 200
 """
 
 from __future__ import annotations
@@ -29,8 +37,10 @@ from collections.abc import Callable
 from random import Random
 
 import group_fsync
+import log_cleaning
 import log_recovery
 import log_retention
+import slow_directory
 
 from penstock.log.compaction.cleaning import run_pass
 from penstock.log.compaction.maps import offset_map
@@ -43,7 +53,7 @@ from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts
 from penstock.server.disk import BlockingDisk
 
-PARTS = ("clean", "fsync", "recovery", "retention")
+PARTS = ("clean", "brokers", "fsync", "recovery", "retention", "slow")
 MakeMap = Callable[[int, float, bytes], LatestOffsets]
 NAME, OUT = "bench-0", "cleaned-0"
 NOW_MS = 1_700_000_000_000
@@ -51,6 +61,8 @@ KEY_BYTES, VALUE_BYTES = 16, 76
 """A record with these has 100 bytes in the log, give or take one."""
 SEGMENT_BYTES = 64 << 20
 ROUNDS = 5
+SLOW_WARM_S = 3.0
+"""In which a broker finds out that a directory is slow, or no longer."""
 BUFFER_BYTES, LOAD_FACTOR = 128 << 20, 0.9
 HASH_KEY = bytes(range(16))
 
@@ -125,13 +137,23 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000, help="of the log (default: 1000000)")
     parser.add_argument("--keys", type=int, default=500_000, help="distinct ones (default: 500000)")
     parser.add_argument("--batch-records", type=int, default=1000, help="records a batch (default: 1000)")
-    parser.add_argument("--rounds", type=int, default=3, help="of fsync and recovery (default: 3)")
-    parser.add_argument("--seconds", type=float, default=5, help="a round of fsync (default: 5)")
+    parser.add_argument("--rounds", type=int, default=3, help="of brokers, fsync, recovery, slow (default: 3)")
+    parser.add_argument("--seconds", type=float, default=5, help="a round of fsync or slow (default: 5)")
     parser.add_argument("--warm", type=float, default=30, help="seconds of appends before (default: 30)")
     parser.add_argument("--megabytes", type=int, default=1000, help="of the log to recover (default: 1000)")
     parser.add_argument("--segments", type=int, default=1, help="of the log to recover (default: 1)")
     parser.add_argument("--partitions", type=int, default=10_000, help="due for retention (default: 10000)")
+    parser.add_argument("--slow-ms", type=int, default=200, help="of a write to the slow directory (default: 200)")
     arguments = parser.parse_args()
+    if arguments.only == "brokers":
+        shape = arguments.records, arguments.keys, arguments.batch_records
+        log_cleaning.measure(*shape, arguments.rounds, (Codec.NONE, Codec.ZSTD))
+        return
+    if arguments.only == "slow":
+        slow_directory.measure(
+            rounds=arguments.rounds, seconds=arguments.seconds, warm_s=SLOW_WARM_S, slow_ms=arguments.slow_ms
+        )
+        return
     if arguments.only == "fsync":
         group_fsync.run(rounds=arguments.rounds, seconds=arguments.seconds, warm_s=arguments.warm)
         return

@@ -144,7 +144,8 @@ class Peer:
             self._process.wait()
 
 
-def _properties(directory: Path, port: int, controller_port: int) -> str:
+def _properties(directory: Path, port: int, controller_port: int, directories: int) -> str:
+    data = [directory / "data"] if directories == 1 else [directory / f"data-{each + 1}" for each in range(directories)]
     return "\n".join(
         [
             "process.roles=broker,controller",
@@ -154,7 +155,7 @@ def _properties(directory: Path, port: int, controller_port: int) -> str:
             f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
             "controller.listener.names=CONTROLLER",
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            f"log.dirs={directory / 'data'}",
+            f"log.dirs={','.join(map(str, data))}",
             "offsets.topic.replication.factor=1",
             "",
         ]
@@ -162,12 +163,19 @@ def _properties(directory: Path, port: int, controller_port: int) -> str:
 
 
 @contextlib.contextmanager
-def running(name: str, *, extra: str = "", penstock: Sequence[str] = (PYTHON, "-m", "penstock")) -> Iterator[Peer]:
-    """Starts "kafka" or "penstock" on a fresh directory and ends it after the block. `penstock`: its command."""
+def running(
+    name: str, *, extra: str = "", penstock: Sequence[str] = (PYTHON, "-m", "penstock"), directories: int = 1
+) -> Iterator[Peer]:
+    """Starts "kafka" or "penstock" on a fresh directory and ends it after the block.
+
+    `penstock` is its command, in which {directory} stands for that directory. Its logs are in `data` there, or if there
+    are to be several `directories`, in `data-1` and so on.
+    """
     directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
     port, controller_port = free_port(), free_port()
     properties = directory / "server.properties"
-    properties.write_text(_properties(directory, port, controller_port) + extra)
+    properties.write_text(_properties(directory, port, controller_port, directories) + extra)
+    penstock = [part.replace("{directory}", str(directory)) for part in penstock]
     cluster_id = "4L6g3nShT-eMCtK--X86sw"
     if name == "kafka":
         features = [part for feature in LACKING_FEATURES for part in ("--feature", f"{feature}=0")]

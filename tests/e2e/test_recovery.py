@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import urllib.request
 from pathlib import Path
+from urllib.error import HTTPError
 
 import psutil
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from e2e.cluster.history import QUIET, create_topic
-from support.processes import Cluster, wait_until
+from support.processes import Cluster, free_ports, wait_until
 
 from penstock.log.limits import RECOVERY_WORKER_MIN_BYTES
 from penstock.records.builder import BatchBuilder
@@ -35,6 +38,14 @@ def workers_of(pid: int) -> list[psutil.Process]:
     return [child for child in psutil.Process(pid).children() if "penstock.server.worker_main" in child.cmdline()]
 
 
+def stopped_workers(pid: int) -> bool:
+    """Stops the workers that a broker has, so that what they do does not end; whether there were any."""
+    workers = workers_of(pid)
+    for worker in workers:
+        worker.send_signal(signal.SIGSTOP)
+    return bool(workers)
+
+
 def end_offset(bootstrap: str) -> int | None:
     """Where the large log ends; None while nobody can say."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", **QUIET})
@@ -46,8 +57,26 @@ def end_offset(bootstrap: str) -> int | None:
         consumer.close()
 
 
+def get(port: int, path: str) -> str:
+    """What the HTTP endpoint of a broker says."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            said: bytes = answer.read()
+    except HTTPError as error:
+        said = error.read()
+    return said.decode()
+
+
+def left_to_recover(port: int, what: str, directory: Path) -> int:
+    """A sample of how far the recovery of a log directory is."""
+    name = f'kafka_log_logmanager_remaining{what}torecover{{dir="{directory}"}} '
+    (line,) = [line for line in get(port, "/metrics").splitlines() if line.startswith(name)]
+    return int(float(line.removeprefix(name)))
+
+
 def test_a_large_log_is_recovered_by_a_worker_while_the_broker_answers_others(tmp_path: Path) -> None:
-    with Cluster(tmp_path, 1) as cluster:
+    (port,) = free_ports(1)
+    with Cluster(tmp_path, 1, penstock_metrics_listener=f"127.0.0.1:{port}") as cluster:
         create_topic(cluster.bootstrap, "large", 1, 1)
         segment = cluster.path(1) / "data" / "large-0" / "00000000000000000000.log"
         wait_until(segment.parent.exists, "the log has a directory")
@@ -55,9 +84,18 @@ def test_a_large_log_is_recovered_by_a_worker_while_the_broker_answers_others(tm
         segment.touch()
         count = fill(segment, RECOVERY_WORKER_MIN_BYTES)
         cluster.start(1)
+        wait_until(lambda: stopped_workers(cluster.processes[1].pid), "a worker has begun")
         cluster.wait_ready(1)
+        data = cluster.path(1) / "data"
+        assert f"recovering {data}: 1 of " in get(port, "/readyz")
+        assert left_to_recover(port, "logs", data) == 1
+        assert left_to_recover(port, "segments", data) == 1
+        for worker in workers_of(cluster.processes[1].pid):
+            worker.send_signal(signal.SIGCONT)
         create_topic(cluster.bootstrap, "small", 1, 1)
         wait_until(lambda: end_offset(cluster.bootstrap) == count, "all of the log is there, but for the torn batch")
+        assert get(port, "/readyz") == "ready\n"
+        assert left_to_recover(port, "logs", data) == left_to_recover(port, "segments", data) == 0
         assert "worker started" in cluster.log(1)
         assert "a worker has failed" not in cluster.log(1)
         assert "no worker can be started" not in cluster.log(1)

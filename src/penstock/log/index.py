@@ -136,15 +136,19 @@ class OffsetIndex(Index):
     def is_full(self, index_bytes: int) -> bool:
         return self.entries >= index_bytes // self.ENTRY.size
 
-    def position_for(self, disk: Disk, offset: int) -> int:
-        """Position of a batch at or before the one that holds `offset`. May raise NotResident."""
+    def entry_for(self, disk: Disk, offset: int) -> tuple[int, int]:
+        """(relative offset, position) of a batch at or before the one that holds `offset`, as the file says; (0, 0) if
+        it says nothing. May raise NotResident.
+        """
         found = self.floor(disk, offset - self.base_offset, 0, self.last_offset - self.base_offset)
-        return found[1] if found else 0
+        return (found[0], found[1]) if found else (0, 0)
 
-    def position_before(self, disk: Disk, position: int, size_bytes: int) -> int:
-        """The last indexed position that is at most `position`, in a segment of this size. May raise NotResident."""
+    def entry_before(self, disk: Disk, position: int, size_bytes: int) -> tuple[int, int]:
+        """(relative offset, position) of the last entry whose position is at most `position`, in a segment of this
+        size; (0, 0) if there is none. May raise NotResident.
+        """
         found = self.floor(disk, position, 1, size_bytes)
-        return found[1] if found else 0
+        return (found[0], found[1]) if found else (0, 0)
 
 
 class TimeIndex(Index):
@@ -176,10 +180,12 @@ class TimeIndex(Index):
         timestamp_ms, relative_offset = self.entry(disk, self.entries - 1)
         return timestamp_ms, self.base_offset + relative_offset
 
-    def offset_for(self, disk: Disk, timestamp_ms: int) -> int:
-        """An offset before which no record has a timestamp above `timestamp_ms`. May raise NotResident."""
+    def entry_for(self, disk: Disk, timestamp_ms: int) -> tuple[int, int]:
+        """The last entry that is not later than `timestamp_ms`: (timestamp, relative offset), as the file says; (-1, 0)
+        if there is none. May raise NotResident.
+        """
         found = self.floor(disk, timestamp_ms, 0)
-        return self.base_offset + found[1] if found else self.base_offset
+        return (found[0], found[1]) if found else (NO_TIMESTAMP, 0)
 
 
 class AbortedIndex(Index):

@@ -19,7 +19,7 @@ from penstock.log.disk import Disk, FileInfo
 from penstock.log.index import Index
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.limits import BATCHES_PER_PRODUCER, RECALLED_INDEX_ENTRIES
-from penstock.log.lookup import batch_headers
+from penstock.log.lookup import batch_headers, headers_from
 from penstock.log.names import (
     ABORTED_INDEX,
     CLEANED,
@@ -192,10 +192,21 @@ def load_active(disk: Disk, segment: Segment) -> int:
         raise RecoveryNeeded(name, f"{segment.log_path}: {error}") from error
     if end != segment.size_bytes:
         raise RecoveryNeeded(name, f"{segment.log_path} ends within a batch")
+    check_last_entries(segment, next_offset)
     segment.largest_timestamp_ms, segment.largest_timestamp_offset = largest_timestamp_ms, largest_offset
     segment.bytes_since_index = segment.size_bytes - position
     segment.flushed = False
     return next_offset
+
+
+def check_last_entries(segment: Segment, next_offset: int) -> None:
+    """Raises RecoveryNeeded if an index of a segment that ends at `next_offset` says an offset beyond: the next append
+    could not go on from there.
+    """
+    for index in (segment.offset_index, segment.time_index):
+        if not segment.base_offset - 1 <= index.last_offset < max(next_offset, segment.base_offset + 1):
+            said = f"{index.path} has the offset {index.last_offset}"
+            raise RecoveryNeeded(segment.name, f"{said}, and the segment ends at {next_offset}")
 
 
 def load_leader_epochs(disk: Disk, name: str, files: Mapping[str, FileInfo]) -> LeaderEpochs:
@@ -298,8 +309,7 @@ def replay(disk: Disk, segments: list[Segment], producers: ProducerState, end_of
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
         if start >= end_offset or start >= next_base:
             continue
-        position = segment.offset_index.position_for(disk, start)
-        for at, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):
+        for at, header in headers_from(disk, segment, start):
             if header.last_offset >= start and header.base_offset < end_offset:
                 marker = None
                 if header.is_control and header.has_producer_id:

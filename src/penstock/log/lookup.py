@@ -15,8 +15,10 @@ from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.errors import InvalidRecordError, NotResident, PenstockError, StorageError
+from penstock.errors import CorruptRecordError, InvalidRecordError, NotResident, PenstockError, StorageError
+from penstock.log.damaged_index import DamagedFileError, DamagedIndexError, Start, TimeClaim, check_start, start_for
 from penstock.log.disk import Disk
+from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.limits import (
     HEADER_WINDOW_BYTES,
     LOOKED_UP_INLINE_MAX_BYTES,
@@ -93,10 +95,42 @@ def batch_headers(disk: Disk, path: str, position: int, end: int) -> Iterator[tu
         position += header.size_bytes
 
 
+def places_from(disk: Disk, segment: Segment, start: Start, end: int) -> Iterator[Place]:
+    """Like `places`, from where an index leads, which is checked. Raises DamagedFileError for what is wrong."""
+    is_first = True
+    try:
+        for place in places(disk, segment.log_path, start.position, end):
+            if is_first:
+                check_start(disk, segment, start, place.base_offset)
+                is_first = False
+            yield place
+    except DamagedFileError:
+        raise
+    except StorageError as error:
+        raise (start.wrong(segment, str(error)) if is_first else DamagedFileError(str(error))) from error
+
+
+def headers_from(disk: Disk, segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Like `batch_headers`, from a batch at or before the one that holds `offset` on. Raises DamagedFileError for what
+    is wrong.
+    """
+    start = start_for(disk, segment, offset)
+    is_first, at = True, start.position
+    try:
+        for position, header in batch_headers(disk, segment.log_path, start.position, segment.size_bytes):
+            if is_first:
+                check_start(disk, segment, start, header.base_offset)
+                is_first = False
+            yield position, header
+            at = position + header.size_bytes
+    except (CorruptRecordError, InvalidRecordError) as error:
+        damage = f"{segment.log_path} at byte {at}: {error}"
+        raise (start.wrong(segment, damage) if is_first else DamagedFileError(damage)) from error
+
+
 def locate(disk: Disk, segment: Segment, offset: int) -> Place | None:
     """The first batch that ends at or after `offset`; None if all written ones end before."""
-    start = segment.offset_index.position_for(disk, offset)
-    for place in places(disk, segment.log_path, start, segment.size_bytes):
+    for place in places_from(disk, segment, start_for(disk, segment, offset), segment.size_bytes):
         if place.last_offset >= offset:
             return place
     return None
@@ -111,10 +145,12 @@ def cut(
     counts even if it is larger.
     """
     limit = position + max_bytes
-    start = position
+    start = Start(position)
     if max_bytes > HEADER_WINDOW_BYTES:  # otherwise the index leads no nearer
-        start = max(position, segment.offset_index.position_before(disk, limit, segment.size_bytes))
-    for place in places(disk, segment.log_path, start, end):
+        relative_offset, indexed = segment.offset_index.entry_before(disk, limit, segment.size_bytes)
+        if position < indexed <= limit:
+            start = Start(indexed, segment.base_offset + relative_offset)
+    for place in places_from(disk, segment, start, end):
         if place.position + place.size_bytes > limit:
             if place.position > position:
                 return place.position - position, place.base_offset
@@ -184,13 +220,13 @@ def found_in(disk: Disk, segment: Segment, position: int, header: BatchHeader, w
 def first_at_time(disk: Disk, segment: Segment, timestamp_ms: int, from_offset: int) -> FoundOffset | None:
     """The first record of the segment from `from_offset` on whose timestamp is at least `timestamp_ms`."""
     wanted = Wanted(timestamp_ms, exactly=False, from_offset=from_offset)
-    offset = max(segment.time_index.offset_for(disk, timestamp_ms), from_offset)
-    start = segment.offset_index.position_for(disk, offset)
-    for position, header in batch_headers(disk, segment.log_path, start, segment.size_bytes):
-        if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= from_offset:
-            found = found_in(disk, segment, position, header, wanted)
-            if found is not None:
-                return found
+    claim = TimeClaim(disk, segment, timestamp_ms, from_offset)
+    for position, header in headers_from(disk, segment, max(claim.offset, from_offset)):
+        is_wanted = header.max_timestamp_ms >= timestamp_ms and header.last_offset >= from_offset
+        claim.check(header.last_offset, header.max_timestamp_ms, is_wanted=is_wanted)
+        if is_wanted and (found := found_in(disk, segment, position, header, wanted)) is not None:
+            return found
+    claim.end()
     return None
 
 
@@ -198,10 +234,44 @@ def first_of_max_time(disk: Disk, segment: Segment) -> FoundOffset | None:
     """The first record of the segment with its largest timestamp."""
     largest_timestamp_ms, offset = segment.largest_readable(disk)
     wanted = Wanted(largest_timestamp_ms, exactly=True, from_offset=segment.base_offset)
-    start = segment.offset_index.position_for(disk, offset)
-    for position, header in batch_headers(disk, segment.log_path, start, segment.size_bytes):
+    has_any = False
+    for position, header in headers_from(disk, segment, offset):
         if header.max_timestamp_ms == largest_timestamp_ms and header.magic:  # format 0 has no timestamps
+            has_any = True
             found = found_in(disk, segment, position, header, wanted)
             if found is not None:
                 return found
+    if not has_any and largest_timestamp_ms >= 0:
+        claim = f"by it a batch from offset {offset} on has the time {largest_timestamp_ms}"
+        raise DamagedIndexError(segment.time_index.path, claim)
+    return None
+
+
+def check_largest(disk: Disk, segment: Segment) -> None:
+    """Checks, once, the largest timestamp that the index of a closed segment says, before the segment is passed over.
+
+    The batch that is said to have it must have it. Those after the last entry of the offset index may have a later one,
+    where Apache Kafka has truncated the segment, or if its time index was cut: then that is its largest from now on.
+    Raises DamagedIndexError.
+    """
+    if segment.largest_is_right:
+        return
+    largest_timestamp_ms, offset = segment.largest(disk)
+    if largest_timestamp_ms >= 0:
+        holding = header_with(disk, segment, offset)
+        if holding is None or holding.max_timestamp_ms != largest_timestamp_ms:
+            claim = f"by it the largest timestamp is {largest_timestamp_ms}, at offset {offset}"
+            raise DamagedIndexError(segment.time_index.path, f"{claim}, and no batch there has it")
+    for _, header in headers_from(disk, segment, segment.base_offset + RELATIVE_OFFSET_MAX):
+        if header.max_timestamp_ms > largest_timestamp_ms:
+            largest_timestamp_ms, offset = header.max_timestamp_ms, header.last_offset
+    segment.largest_timestamp_ms, segment.largest_timestamp_offset = largest_timestamp_ms, offset
+    segment.largest_is_right = True
+
+
+def header_with(disk: Disk, segment: Segment, offset: int) -> BatchHeader | None:
+    """The header of the first batch that ends at or after an offset."""
+    for _, header in headers_from(disk, segment, offset):
+        if header.last_offset >= offset:
+            return header
     return None

@@ -10,9 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from penstock.log.damaged_index import DamagedFileError, aborted_in
 from penstock.log.disk import Disk, FileSlice
 from penstock.log.limits import POSITION_HINTS_MAX
-from penstock.log.lookup import cut, first_at_time, first_of_max_time, locate
+from penstock.log.lookup import check_largest, cut, first_at_time, first_of_max_time, locate
 from penstock.log.results import AbortedTransaction, LogRead
 from penstock.log.retention import UNKNOWN_END_OFFSET, Retention, extents
 from penstock.log.segment import Segment
@@ -133,6 +134,9 @@ class Segments:
             size_bytes, next_offset = cut(self.disk, segment, start, max_bytes, end, at_least_one=at_least_one)
             if not size_bytes:
                 return LogRead([], 0, offset)
+            if next_offset <= offset:
+                where = f"{segment.log_path} at byte {start}"
+                raise DamagedFileError(f"{where}: offset {offset} should be there, and offset {next_offset} follows")
         remember(self.hints, next_offset, (segment.base_offset, start + size_bytes))
         piece = FileSlice(self.disk.directory, segment.log_path, start, size_bytes, self.disk.names_version)
         return LogRead([piece], size_bytes, next_offset)
@@ -149,11 +153,20 @@ class Segments:
 
     def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> FoundOffset | None:
         """The first record from an offset on with at least this timestamp."""
+        passed_over: Segment | None = None
         for segment in self.all:
-            if segment.size_bytes and segment.retention_time_ms(self.disk) >= timestamp_ms:
-                found = first_at_time(self.disk, segment, timestamp_ms, from_offset)
-                if found is not None:
-                    return found
+            if not segment.size_bytes:
+                continue
+            if segment.retention_time_ms(self.disk) < timestamp_ms:
+                passed_over = segment
+                continue
+            found = first_at_time(self.disk, segment, timestamp_ms, from_offset)
+            if found is not None:
+                if passed_over is not None:  # the record may well be in it, if its index is wrong
+                    check_largest(self.disk, passed_over)
+                    if passed_over.retention_time_ms(self.disk) >= timestamp_ms:
+                        return first_at_time(self.disk, passed_over, timestamp_ms, from_offset) or found
+                return found
         return None
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:
@@ -165,8 +178,9 @@ class Segments:
     def aborted_transactions(self, offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap [offset, upper_offset)."""
         found = []
-        for segment in self.all[max(bisect_right(self.bases, offset) - 1, 0) :]:
-            for aborted in map(AbortedTransaction._make, segment.aborted_index.all(self.disk)):
+        start = max(bisect_right(self.bases, offset) - 1, 0)
+        for segment, end_offset in zip(self.all[start:], [*self.bases[start + 1 :], None], strict=False):
+            for aborted in map(AbortedTransaction._make, aborted_in(self.disk, segment, end_offset)):
                 if aborted.last_offset >= offset and aborted.first_offset < upper_offset:
                     found.append(aborted)
                 if aborted.last_stable_offset >= upper_offset:

@@ -2,8 +2,9 @@
 time.
 
 A fetcher sends its next fetch at the end of the turn in which the last was answered and its records were written.
-Writes that take longer than FOLLOWER_WRITE_WAIT_MS are not waited for; their partitions are left out of one fetch. So a
-slow log directory does not delay the partitions of another.
+Writes that take longer than FOLLOWER_WRITE_WAIT_MS are not waited for; their partitions are left out of fetches until
+they are done, and so they are after their next write, as long as each takes that long. So a slow log directory does not
+delay the partitions of another.
 
 A follower whose log directory is full is left out until there is room (`penstock.log.space`).
 
@@ -230,6 +231,7 @@ class Followers:
             held_until_ms = self._held_until_ms.get(place, 0)
             if now_ms >= held_until_ms or (not fetcher.writing and not fetcher.failures):
                 self._disarm(place)
+                fetcher.leave_out_writing()
                 self._send(fetcher, now_ms)
         self._offsets.send_due(now_ms)
 

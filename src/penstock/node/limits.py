@@ -70,7 +70,7 @@ METRICS_REASON_CHARACTERS_MAX = 300
 FOLLOWERS_OPENED_PER_STEP = 100
 """Logs of followers that one step of long work has opened."""
 FOLLOWER_WRITE_WAIT_MS = 10
-"""How long a fetcher waits for the writes of its last answer; a partition that is slower is left out of one fetch."""
+"""How long a fetcher waits for the writes of its last answer; a partition that is slower is left out of fetches."""
 EXPECTED_FOLLOWER_WAIT_MS = 20
 """How long the fetch of such a follower may wait for data, so that its next one comes soon."""
 LAGGING_PER_STEP = 500

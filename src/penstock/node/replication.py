@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock.errors import ErrorCode, PenstockError, RequestError, StorageError
+from penstock.log.damaged_index import DamagedFileError
 from penstock.log.directory import LogDirectory
 from penstock.log.events import LogEvent
 from penstock.log.manager import LogManager
@@ -93,7 +94,7 @@ class Replication:
         Damage and bugs are logged, rate-limited. An error of the file system takes the partition's directory offline.
         """
         name = f"{what} of {topic}-{index}"
-        if isinstance(error, StorageError | RequestError):
+        if isinstance(error, StorageError | RequestError) and not isinstance(error, DamagedFileError):
             return error.code
         if isinstance(error, PenstockError):
             self._scheduler.bugs.damage(name, error)

@@ -26,7 +26,7 @@ from penstock.protocol.messages.fetch_request import (
 from penstock.protocol.messages.fetch_response import FetchResponse
 from penstock.replication.fetch_session import INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
 from penstock.replication.follower import Follower, Position, State
-from penstock.replication.limits import FOLLOWED_PER_FETCH_MAX
+from penstock.replication.limits import FOLLOWED_PER_FETCH_MAX, LEFT_OUT_WAIT_MS
 
 Key = tuple[UUID, int]
 
@@ -61,7 +61,9 @@ class Fetcher:
         leader_id, number: which connection; a leader may have several fetchers.
         followers: by (topic id, index).
         in_flight: a fetch is under way.
-        writing: followers whose writes the next fetch waits for, as long as that is short.
+        writing: followers whose writes the next fetch waits for, as long as that is short: those of the last answer.
+        left_out: followers with writes that no fetch waits for, and the number of the answer that each is of.
+        late: followers whose last write was not done when the next answer came: their next one is not waited for.
         failures: fetches in a row without a usable answer.
         throttled: followers that the last fetch left out since they have had too much lately.
     """
@@ -72,6 +74,9 @@ class Fetcher:
         self.followers: dict[Key, Follower] = {}
         self.in_flight = False
         self.writing: dict[Key, None] = {}
+        self.left_out: dict[Key, int] = {}
+        self.late: dict[Key, None] = {}
+        self._answers = 0
         self.failures = 0
         self.throttled: dict[Key, None] = {}
         self._session_id = INVALID_SESSION_ID
@@ -98,6 +103,8 @@ class Fetcher:
         if self.followers.get(follower.key) is follower:
             del self.followers[follower.key]
             self.writing.pop(follower.key, None)
+            self.left_out.pop(follower.key, None)
+            self.late.pop(follower.key, None)
             self.throttled.pop(follower.key, None)
             self._dirty[follower.key] = None
 
@@ -105,10 +112,21 @@ class Fetcher:
         """The follower's position or state has changed."""
         key = follower.key
         self._dirty[key] = None
-        if follower.state is State.WRITING:
-            self.writing[key] = None
-        else:
+        if follower.state is not State.WRITING:
             self.writing.pop(key, None)
+            if self.left_out.pop(key, None) == self._answers:
+                self.late.pop(key, None)
+        elif key in self.late:
+            self.left_out[key] = self._answers
+        else:
+            self.writing[key] = None
+
+    def leave_out_writing(self) -> None:
+        """No fetch waits any longer for the writes that are under way."""
+        for key in self.writing:
+            self.left_out[key] = self._answers
+            self.late[key] = None
+        self.writing.clear()
 
     def release(self) -> None:
         """Throttled followers may be fetched again."""
@@ -158,7 +176,7 @@ class Fetcher:
         self.in_flight = True
         return FetchRequest(
             replica_state=ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch),
-            max_wait_ms=0 if self._dirty else limits.max_wait_ms,
+            max_wait_ms=self._max_wait_ms(limits),
             min_bytes=limits.min_bytes,
             max_bytes=limits.max_bytes,
             session_id=self._session_id,
@@ -166,6 +184,12 @@ class Fetcher:
             topics=list(topics.values()),
             forgotten_topics_data=list(forgotten.values()),
         )
+
+    def _max_wait_ms(self, limits: FetchLimits) -> int:
+        """How long the fetch may wait for records: those that could not be in it should be in the next one soon."""
+        if self._dirty:
+            return 0
+        return min(limits.max_wait_ms, LEFT_OUT_WAIT_MS) if self.left_out else limits.max_wait_ms
 
     def _mention(self, topics: dict[UUID, FetchTopic], follower: Follower, limits: FetchLimits) -> None:
         """Puts a partition into the request, unless the session has it with this position."""
@@ -190,6 +214,7 @@ class Fetcher:
     def received(self, response: FetchResponse, now_ms: int) -> ErrorCode:
         """Passes the answer to the followers. Returns the error of the whole fetch: pause, unless in BEGIN_ANEW."""
         self.in_flight = False
+        self._answers += 1
         code = ErrorCode(response.error_code)
         if code is not ErrorCode.NONE:
             self._begin_anew(keep=code not in BEGIN_ANEW)

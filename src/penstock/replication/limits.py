@@ -28,3 +28,5 @@ FETCH_RETRY_MS = 20
 replica.fetch.backoff.ms."""
 EXPECTED_FOLLOWERS_MS = 1_000
 """How long after a change of leadership followers are expected to ask for further partitions."""
+LEFT_OUT_WAIT_MS = 20
+"""How long a follower's fetch waits for records while writes are under way whose partitions are not in it."""

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.logs import OneLog, batch, topic_config
 
-from penstock.log import index as index_module
 from penstock.log import lookup
 from penstock.log.index import OffsetIndex
 from penstock.log.limits import HEADER_WINDOW_BYTES
@@ -70,11 +69,11 @@ def test_a_look_up_finds_what_a_walk_finds(
     targets = [0, *(each + by for each in random.choices(offsets or [7], k=20) for by in (-1, 0, 1)), 1 << 31]
     for target in targets:
         slot = bisect_right(offsets, target)
-        assert index.position_for(disk, target) == (positions[slot - 1] if slot else 0)
+        assert index.entry_for(disk, target)[1] == (positions[slot - 1] if slot else 0)
     for target in [0, *(each + by for each in random.choices(positions or [7], k=20) for by in (-1, 0, 1)), 1 << 31]:
         before = disk.reads
         slot = bisect_right(positions, target)
-        assert index.position_before(disk, target, size_bytes) == (positions[slot - 1] if slot else 0)
+        assert index.entry_before(disk, target, size_bytes)[1] == (positions[slot - 1] if slot else 0)
         assert disk.reads - before <= 6, "3,000 entries halved are less than a block after three looks"
 
 
@@ -84,11 +83,11 @@ def test_one_look_is_enough_where_entries_come_at_even_intervals() -> None:
         index, disk = filled(entries, written)
         for position in range(5000, 4200 * written, 9_876_543):
             before = disk.reads
-            assert index.position_before(disk, position, 4200 * 100_001) == position // 4200 * 4200
+            assert index.entry_before(disk, position, 4200 * 100_001)[1] == position // 4200 * 4200
             assert disk.reads == before + 1
         for offset in range(150, 100 * written, 123_456):
             before = disk.reads
-            assert index.position_for(disk, offset) == offset // 100 * 4200
+            assert index.entry_for(disk, offset)[1] == offset // 100 * 4200
             assert disk.reads == before + 1
 
 
@@ -158,10 +157,8 @@ def test_a_read_ends_where_a_walk_of_the_batches_ends(seed: int) -> None:
 
 
 def looks_one_entry_too_far(patch: pytest.MonkeyPatch) -> None:
-    real = index_module.OffsetIndex.position_before
-    patch.setattr(
-        index_module.OffsetIndex, "position_before", lambda self, disk, at, size: real(self, disk, at + 4000, size)
-    )
+    real = lookup.start_for
+    patch.setattr(lookup, "start_for", lambda disk, segment, offset: real(disk, segment, offset + 40))
 
 
 def counts_what_does_not_fit(patch: pytest.MonkeyPatch) -> None:

@@ -27,11 +27,11 @@ def test_an_index_finds_the_entry_below_in_file_and_memory(written: int) -> None
             disk.write(tail[0], tail[1], [tail[2]])
             index.drop_written(tail[1] + len(tail[2]))
     assert (index.written, index.entries) == (written, 2000)
-    assert index.position_for(disk, 999) == 0
+    assert index.entry_for(disk, 999) == (0, 0)
     for offset in [*range(1000, 1100), *range(20_000, 21_200, 7), 1 << 30]:
-        assert index.position_for(disk, offset) == 100 * min((offset - 1000) // 10, 1999)
+        assert index.entry_for(disk, offset)[1] == 100 * min((offset - 1000) // 10, 1999)
     for position in (0, 99, 100, 101, 123_456, 1 << 30):
-        assert index.position_before(disk, position, 200_000) == 100 * min(position // 100, 1999)
+        assert index.entry_before(disk, position, 200_000)[1] == 100 * min(position // 100, 1999)
 
 
 def test_a_time_index_takes_only_new_largest_timestamps() -> None:
@@ -41,7 +41,7 @@ def test_a_time_index_takes_only_new_largest_timestamps() -> None:
     disk = SimulatedDisk()
     assert index.entries == 2
     assert index.last_entry(disk) == (6, 4)
-    assert [index.offset_for(disk, timestamp_ms) for timestamp_ms in (4, 5, 6, 9)] == [0, 1, 4, 4]
+    assert [index.entry_for(disk, timestamp_ms)[1] for timestamp_ms in (4, 5, 6, 9)] == [0, 1, 4, 4]
 
 
 def test_a_long_index_tail_goes_to_the_file_with_the_next_append() -> None:
@@ -62,7 +62,7 @@ def test_an_index_file_cut_from_outside_is_noticed() -> None:
     index.written = 10
     disk.truncate("x.index", 40)
     with pytest.raises(StorageError, match=r"x\.index"):
-        index.position_for(disk, 5)
+        index.entry_for(disk, 5)
 
 
 # Leader epochs

@@ -9,7 +9,7 @@ from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.replication.fetcher import Fetcher, FetchLimits
 from penstock.replication.follower import Follower, Position, State
-from penstock.replication.limits import FOLLOWED_PER_FETCH_MAX
+from penstock.replication.limits import FOLLOWED_PER_FETCH_MAX, LEFT_OUT_WAIT_MS
 
 TOPIC = UUID(int=1)
 LIMITS = FetchLimits()
@@ -206,6 +206,37 @@ def test_nothing_is_asked_while_nothing_is_ready() -> None:
     session.set(0, State.FETCHING)
     assert not session.fetcher.writing
     assert named(session.build()) == {0: 0}
+
+
+def test_a_write_that_was_not_done_in_time_is_left_out_and_the_next_fetch_comes_back_soon() -> None:
+    session = Session(2)
+    session.build()
+    session.answer(0)
+    session.set(0, State.WRITING)
+    assert list(session.fetcher.writing) == [(TOPIC, 0)]
+    session.fetcher.leave_out_writing()
+    request = session.build()
+    assert [each.partitions for each in request.forgotten_topics_data] == [[0]]
+    assert request.max_wait_ms == LEFT_OUT_WAIT_MS
+    session.answer()
+    session.set(0, State.FETCHING)
+    request = session.build()
+    assert list(named(request)) == [0]
+    assert request.max_wait_ms == LIMITS.max_wait_ms
+
+
+def test_a_follower_whose_writes_take_long_is_not_waited_for_until_one_is_done_before_the_next_answer() -> None:
+    session = Session(2)
+    session.set(0, State.WRITING)
+    session.fetcher.leave_out_writing()
+    session.build()
+    session.answer(1)
+    session.set(0, State.FETCHING)
+    session.set(0, State.WRITING)
+    assert not session.fetcher.writing, "it was late"
+    session.set(0, State.FETCHING)
+    session.set(0, State.WRITING)
+    assert list(session.fetcher.writing) == [(TOPIC, 0)], "it was in time"
 
 
 def test_the_last_partition_is_forgotten_before_the_fetcher_is_idle() -> None:
