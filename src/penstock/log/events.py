@@ -51,6 +51,30 @@ class DirectoryHasRoom:
 
 
 @dataclass(frozen=True, slots=True)
+class MetadataLogFull:
+    """The metadata log waits for room. The node serves on with what it knows."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"the metadata log in {self.path} has no room ({self.reason}): no change of metadata counts here before "
+            "there is some"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLogHasRoom:
+    """The metadata log goes on."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"the metadata log in {self.path} goes on: there is room again"
+
+
+@dataclass(frozen=True, slots=True)
 class LogBroken:
     """The files of one log are unusable: it answers KAFKA_STORAGE_ERROR, the others of its directory go on."""
 
@@ -222,6 +246,8 @@ LogEvent = (
     | CheckpointUnreadable
     | LogCleaned
     | LogNotCleaned
+    | MetadataLogFull
+    | MetadataLogHasRoom
     | SegmentsRetired
     | StrayFound
 )
