@@ -53,9 +53,9 @@ def fill(disk: Path) -> Path:
 
 
 def is_created(bootstrap: str, name: str) -> bool:
-    """Asks for a topic, and says whether there is one."""
+    """Asks for a topic whose records do not fit into a page, and says whether there is one."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    for future in admin.create_topics([NewTopic(name, 1, 1)], request_timeout=5).values():
+    for future in admin.create_topics([NewTopic(name, 60, 1)], request_timeout=5).values():
         try:
             future.result()
         except KafkaException as error:
