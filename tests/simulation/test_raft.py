@@ -19,7 +19,7 @@ from simulator.world.checks import Violation
 REACHING_SEEDS = 15
 SEEDS = 40
 HUNT_SEEDS = 300
-FULL_DISKS_SEEDS = 10
+FULL_DISKS_SEEDS = 6
 
 
 @pytest.mark.parametrize("first", range(REACHING_SEEDS + 1, SEEDS + 1, 5))

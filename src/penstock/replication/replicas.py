@@ -93,10 +93,10 @@ class Replicas:
             name = self._names[topic_id] = topic.name
         return name
 
-    def leader(self, topic: str, index: int, now_ms: int) -> Partition | ErrorCode:
+    def leader(self, topic: str, index: int, now_ms: int, *, patient: bool = False) -> Partition | ErrorCode:
         """The partition, if this node leads it; otherwise the error for the client.
 
-        Raises NotOpen while its log is being opened or recovered.
+        Raises NotOpen while its log is being opened or recovered; if that waits for room, only to who is `patient`.
         """
         partition = self._partitions.get((topic, index))
         registration = None
@@ -114,6 +114,10 @@ class Replicas:
             log = self._logs().log(topic, index, now_ms)
         except StorageError:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        except NotOpen as missing:
+            if missing.no_room and not patient:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            raise
         if partition is not None:
             if partition.log is not log:
                 partition.reopened(log)
