@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from unit.raft.replica_harness import One, begin
 from unit.raft.test_replica_storage import NAME, NOW_MS, SNAPSHOT, Files, batch, snapshot
 
 from penstock.config.server import Settings
+from penstock.log.disk import Operation
 from penstock.log.limits import SPACE_RETRY_MS
 from penstock.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
 from penstock.protocol.messages.fetch_request import FetchRequest
@@ -35,13 +37,16 @@ class Full(Files):
 
     def run(self) -> None:
         while operations := self.storage.take_operations(self.now_ms):
-            for operation in operations:
-                try:
-                    result = operation.run(self.disk)
-                except OSError as error:
-                    operation.owner.operation_failed(operation, error, self.now_ms)
-                else:
-                    operation.owner.operation_completed(operation, result, self.now_ms)
+            self.end(operations)
+
+    def end(self, operations: Sequence[Operation]) -> None:
+        for operation in operations:
+            try:
+                result = operation.run(self.disk)
+            except OSError as error:
+                operation.owner.operation_failed(operation, error, self.now_ms)
+            else:
+                operation.owner.operation_completed(operation, result, self.now_ms)
 
     def fill(self, free_bytes: int = 0) -> None:
         self.disk.capacity_bytes = sum(self.disk.size(path) for path in self.disk.paths()) + free_bytes
@@ -94,6 +99,23 @@ def test_what_is_appended_waits_and_counts_in_order_when_it_is_on_disk(files: Fu
     assert next_process.storage.end_offset == 15
     found = b"".join(next_process.storage.read(offset, 1) for offset in range(3, 15))
     assert found == b"".join(appended)
+
+
+def test_nothing_is_made_again_before_all_that_was_under_way_has_ended(files: Full) -> None:
+    """Otherwise a later record could be written where there is none before it."""
+    files.storage.append_fetched(batch(3, 1), files.now_ms)
+    first = files.storage.take_operations(files.now_ms)
+    files.storage.append_fetched(batch(4, 1), files.now_ms)
+    slow = files.storage.take_operations(files.now_ms)
+    files.fill()
+    files.end(first)
+    files.disk.capacity_bytes = None
+    files.now_ms += SPACE_RETRY_MS
+    assert files.storage.take_operations(files.now_ms) == []
+    files.end(slow)
+    files.run()
+    assert ("flushed", 5) in files.told
+    assert files.again().storage.read(3, 1) == batch(3, 1)
 
 
 def test_what_waits_is_lost_with_the_process_and_nothing_else() -> None:
