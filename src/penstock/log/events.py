@@ -20,6 +20,20 @@ class DirectoryFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class NotStoppedCleanly:
+    """A log directory had no room for what a clean stop writes: its logs are recovered at the next start."""
+
+    path: str
+    error: OSError
+
+    def __str__(self) -> str:
+        return (
+            f"log directory {self.path} has no room for a clean stop ({self.error}): its logs are checked at the next "
+            "start"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DirectoryFull:
     """A log directory takes no more records of clients and leaders, until more of its file system is free.
 
@@ -248,6 +262,7 @@ LogEvent = (
     | LogNotCleaned
     | MetadataLogFull
     | MetadataLogHasRoom
+    | NotStoppedCleanly
     | SegmentsRetired
     | StrayFound
 )

@@ -259,5 +259,5 @@ def report(event: LogEvent) -> None:
 
 SERIOUS_EVENTS = frozenset({
     "CheckpointUnreadable", "DirectoryFailed", "DirectoryFull", "LogBroken", "LogNotCleaned", "MetadataLogFull",
-    "RecordsLost", "TailCut",
+    "NotStoppedCleanly", "RecordsLost", "TailCut",
 })  # fmt: skip

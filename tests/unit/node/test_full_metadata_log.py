@@ -10,7 +10,7 @@ from support.broker import Node
 from support.requests import batch, fetch, partitions_of, produced, values_of, wanted
 
 from penstock.errors import ErrorCode, StorageError
-from penstock.log.events import DirectoryFailed, MetadataLogFull, MetadataLogHasRoom
+from penstock.log.events import DirectoryFailed, MetadataLogFull, MetadataLogHasRoom, NotStoppedCleanly
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
 
@@ -97,6 +97,9 @@ def test_a_stop_does_not_wait_for_room(node: Node) -> None:
     node.advance(10_000)
     assert node.broker.stopped
     assert node.broker.failure is None
+    assert not [event for event in node.events if isinstance(event, DirectoryFailed)]
+    (said,) = [str(event) for event in node.events if isinstance(event, NotStoppedCleanly)]
+    assert said.startswith("log directory /data/0 has no room for a clean stop ([Errno 28] No space left")
     node.disks[0].capacity_bytes = None
     node.start()
     assert topics(node) >= {"t"}
