@@ -84,6 +84,7 @@ def test_a_controller_whose_disk_is_full_gives_way_and_comes_back(disks: list[Pa
         check(writer, cluster.bootstrap, PARTITIONS)
 
 
+@pytest.mark.slow
 def test_a_node_alone_serves_on_and_takes_changes_again(disks: list[Path], tmp_path: Path) -> None:
     with cluster_on(disks, tmp_path / "nodes", 1) as cluster:
         place = cluster.path(1) / "metadata"
