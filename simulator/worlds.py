@@ -1,7 +1,8 @@
 """What can be simulated, by name; each runs one seed and gives the simulation that it was, whose trace has a hash.
 
-`log` is log directories alone, `raft` a metadata quorum alone, `node` a whole node with clients; the others are the
-scenarios of a cluster (`simulator.cluster.scenarios`), or of one with consumer groups (`simulator.groups.scenarios`).
+`log` is log directories alone, `raft` a metadata quorum alone (`raft-full` one whose disks run full), `node` a whole
+node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), or of one with consumer
+groups (`simulator.groups.scenarios`).
 A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
 """
 
@@ -36,6 +37,7 @@ WORLDS: dict[str, Callable[[int], Simulation]] = {
     "log": lambda seed: LogWorld(seed).run(),
     "node": lambda seed: NodeWorld(seed).run(),
     "raft": lambda seed: RaftWorld(seed).run(),
+    "raft-full": lambda seed: RaftWorld(seed, full_disks=True).run(),
     **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
     **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},
 }

@@ -91,6 +91,11 @@ DIFFERENCES = (
     "A full disk does not take its log directory offline: producers get KAFKA_STORAGE_ERROR until there is room again, "
     "and some of it is kept for topics of coordinators and checkpoints ([when a disk is "
     "full](../how-to/run-out-of-space.md)).",
+    "The metadata log waits for room on a full disk, while the node serves on with what it knows; Apache Kafka's "
+    "process ends ([when a disk is full](../how-to/run-out-of-space.md)).",
+    "A log directory that is not formatted, or whose `meta.properties` is damaged, is offline, and the others serve: "
+    "its disk may not be mounted. Apache Kafka does not start if one is not formatted "
+    "([a log directory is offline](../how-to/recover.md#a-log-directory-is-offline)).",
     "A new replica goes to the log directory with the most free bytes, not to the one with the fewest replicas "
     "(`penstock.log.dir.placement`).",
 )

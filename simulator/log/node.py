@@ -113,6 +113,7 @@ class LogNode:
         try:
             self.format()
             self.manager.start(self.simulation.now_ms)
+            self.manager.unmark(self.simulation.now_ms)
         except PowerLoss:
             self.kill()
             return

@@ -106,6 +106,9 @@ class Surroundings(Protocol):
     def node_died(self, dead: RaftNode) -> None:
         """A node went down."""
 
+    def node_ran_out(self) -> None:
+        """The disk of a node has no room."""
+
 
 class RaftNode:
     """One incarnation after the other of a replica on the same disk.
@@ -251,7 +254,8 @@ class RaftNode:
         self._lanes.run(self.storage.take_operations(self.simulation.now_ms))
         fault = self.replica.fault
         self.rules.sound(self.key, fault)
-        deadline_ms = self.replica.next_deadline_ms()
+        deadlines = (self.replica.next_deadline_ms(), self.storage.next_deadline_ms())
+        deadline_ms = min((each for each in deadlines if each is not None), default=None)
         if deadline_ms is not None and (self._tick_ms is None or deadline_ms < self._tick_ms):
             self._tick_ms = deadline_ms
             incarnation = self.incarnation
@@ -390,6 +394,16 @@ class RaftNode:
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         self._writing_checkpoint = False
         self.storage.retire(min(self.applied_offset, self.storage.log.log_end_offset), now_ms)
+
+    def checkpoint_found_no_room(self, now_ms: int) -> None:
+        self._writing_checkpoint = False
+
+    def has_no_room(self, error: OSError, now_ms: int) -> None:
+        self.simulation.trace(f"{self.name}: no room")
+        self.surroundings.node_ran_out()
+
+    def has_room(self, now_ms: int) -> None:
+        self.simulation.trace(f"{self.name}: room")
 
     def _down(self, incarnation: int) -> None:
         if self.running and incarnation == self.incarnation:

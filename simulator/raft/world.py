@@ -2,13 +2,14 @@
 messages, disks that lose power, and clients that append to whoever leads.
 
 Half of the seeds run a quorum of `controller.quorum.voters` (kraft.version 0, upgraded on the way), the others a
-formatted one (kraft.version 1), in which voters are also removed and added, and one may lose its disk. `RaftRules` are
-held at every step. At the end all is well for a while: then there must be a leader, what clients write must be
-committed, and all replicas must have the same log.
+formatted one (kraft.version 1), in which voters are also removed and added, and one may lose its disk. With
+`full_disks` disks also run full, and have room again later. `RaftRules` are held at every step. At the end all is well
+for a while: then there must be a leader, what clients write must be committed, and all replicas must have the same log.
 """
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,9 @@ from simulator.world.driver import Simulation
 RUN_MS = 14_000
 CLIENT_EVERY_MS = 40
 FAULT_EVERY_MS = 400
+FULL_EVERY_MS = 500
+FULL_MS_MAX = 4_000
+ROOM_BYTES_MAX = 1_500
 CALM_MS = 3_000
 CALM_ROUNDS = 8
 DELAY_US_MAX = 8_000
@@ -46,10 +50,13 @@ class RaftWorld:
     Attributes:
         rules: what has been seen, and how much of it.
         faulty: whether faults still happen.
+        ran_out: how often a disk ran full, and its replica found no room.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, full_disks: bool = False) -> None:
         self.simulation = Simulation(seed)
+        self._full_disks = Random(seed) if full_disks else None  # of its own: the other faults of a seed stay the same
+        self.ran_out = 0
         self.random = self.simulation.random
         self.rules = RaftRules()
         self.faulty = True
@@ -96,11 +103,14 @@ class RaftWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        with replayable(self.simulation, "raft"):
+        with replayable(self.simulation, "raft" if self._full_disks is None else "raft-full"):
             for node in self.nodes.values():
                 self.simulation.after_ms(self.random.randrange(500), node.start)
             self.simulation.after_ms(CLIENT_EVERY_MS, self._write)
             self.simulation.after_ms(FAULT_EVERY_MS, self._fault)
+            if self._full_disks is not None:
+                random = self._full_disks
+                self.simulation.after_ms(FULL_EVERY_MS, lambda: self._fill(random))
             self.simulation.run(self.simulation.now_ms + RUN_MS)
             self._end_well()
         return self.simulation
@@ -110,7 +120,7 @@ class RaftWorld:
         self.faulty = False
         self._heal()
         for node in self.nodes.values():
-            node.disk.crash_at = node.disk.fail_fsync_at = None
+            node.disk.mend()
         for _ in range(CALM_ROUNDS):
             self.simulation.run(self.simulation.now_ms + CALM_MS)
             before = self.rules.committed_end
@@ -264,6 +274,25 @@ class RaftWorld:
         node = self._any()
         if node.running and self.random.random() < 0.5:
             node.disk.fail_fsync_at = node.disk.fsyncs + self.random.randrange(1, 10)
+
+    def _fill(self, random: Random) -> None:
+        """A disk has little room left, most often the leader's; after a while there is room again."""
+        if not self.faulty:
+            return
+        self.simulation.after_ms(1 + random.randrange(2 * FULL_EVERY_MS), lambda: self._fill(random))
+        node = (self._leader() if random.random() < 0.5 else None) or self.nodes[random.choice(list(self.nodes))]
+        disk = node.disk
+        disk.capacity_bytes = sum(disk.size(path) for path in disk.paths()) + random.randrange(ROOM_BYTES_MAX)
+        self.simulation.trace(f"the disk of {node.name} runs full")
+
+        def freed() -> None:
+            disk.capacity_bytes = None
+            self.simulation.trace(f"the disk of {node.name} has room")
+
+        self.simulation.after_ms(1 + random.randrange(FULL_MS_MAX), freed)
+
+    def node_ran_out(self) -> None:
+        self.ran_out += 1
 
     def _split(self) -> None:
         """Two halves that do not hear each other."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.file_systems import small_file_system
+from support.file_systems import Mount, small_file_system
 from support.processes import free_ports, wait_until
 
 from penstock.cli.main import main
@@ -111,3 +112,58 @@ def test_a_log_with_damage_is_named_with_what_is_wrong(tmp_path: Path, capsys: p
         (line,) = [line for line in told().partition("WHY")[2].splitlines() if "users-0" in line]
         assert f"users-0/{0:020d}.log" in line
         assert "what is damaged was kept" in line
+
+
+def test_a_disk_that_is_not_mounted_is_offline_and_its_place_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = Mount(tmp_path / "disk", tmp_path / "two")
+    paths = [str(tmp_path / "one"), str(disk.at)]
+    metrics = f"127.0.0.1:{free_ports(1)[0]}"
+    settings = {
+        "log.dirs": ",".join(paths),
+        "metadata.log.dir": str(tmp_path / "metadata"),
+        "penstock.metrics.listener": metrics,
+    }
+
+    def said(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = main([*words, "--bootstrap", broker.bootstrap])
+        return code, capsys.readouterr().out
+
+    try:
+        disk.mount()
+        with LocalBroker({**settings, "penstock.log.dir.placement": "count"}, data_dir=tmp_path / "node") as broker:
+            broker.create_topic("clicks", partitions=2)
+            for partition in "01":
+                assert said("produce", "clicks", "--partition", partition, "--value", f"record-{partition}")[0] == 0
+        disk.unmount()
+        with LocalBroker(settings, data_dir=tmp_path / "node") as broker:
+            code, shown = said("disks", "--json")
+            assert code == 1
+            assert [each["health"] for each in json.loads(shown)["directories"]] == ["ok", "offline"]
+            served = json.loads(said("disks", "--json", "--top", "1")[1])["directories"][0]["largest"][0]["partition"]
+            assert said("produce", "clicks", "--partition", served, "--value", "more")[0] == 0
+            broker.create_topic("others", partitions=2)
+            assert said("produce", "others", "--value", "x")[0] == 0
+        assert list(disk.at.iterdir()) == []
+        disk.mount()
+        with LocalBroker(settings, data_dir=tmp_path / "node") as broker:
+            code, shown = said("disks", "--json")
+            assert (code, [each["health"] for each in json.loads(shown)["directories"]]) == (0, ["ok", "ok"])
+            code, shown = said("consume", "clicks")
+            assert (code, sorted(shown.split())) == (0, ["more", "record-0", "record-1"])
+
+            def is_offline() -> bool:
+                with urllib.request.urlopen(f"http://{metrics}/metrics"):  # which has somebody look at the disks
+                    pass
+                return [each["health"] for each in json.loads(said("disks", "--json")[1])["directories"]][
+                    1
+                ] == "offline"
+
+            disk.unmount()
+            wait_until(is_offline, "a disk that vanishes is offline")
+            broker.create_topic("later", partitions=2)
+        assert list(disk.at.iterdir()) == []
+    finally:
+        disk.unmount()

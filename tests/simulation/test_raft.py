@@ -19,6 +19,7 @@ from simulator.world.checks import Violation
 REACHING_SEEDS = 15
 SEEDS = 40
 HUNT_SEEDS = 300
+FULL_DISKS_SEEDS = 6
 
 
 @pytest.mark.parametrize("first", range(REACHING_SEEDS + 1, SEEDS + 1, 5))
@@ -80,3 +81,19 @@ def test_planted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_planted_is_found_by_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS[name](monkeypatch)
     assert any(catches(seed) for seed in range(1, HUNT_SEEDS + 1)), name
+
+
+def test_a_quorum_whose_disks_run_full_goes_on_and_keeps_what_it_has_committed() -> None:
+    ran_out = 0
+    for seed in range(1, FULL_DISKS_SEEDS + 1):
+        world = RaftWorld(seed, full_disks=True)
+        world.run()
+        ran_out += world.ran_out
+    assert ran_out > 2 * FULL_DISKS_SEEDS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(FULL_DISKS_SEEDS + 1, HUNT_SEEDS + 1, 10))
+def test_many_quorums_whose_disks_run_full_do(first: int) -> None:
+    for seed in range(first, first + 10):
+        RaftWorld(seed, full_disks=True).run()

@@ -4,6 +4,9 @@ Variables are named as for Apache Kafka's image: KAFKA_ and the setting in capit
 `___` for `-`. They override the image's own file, which is one node that is broker and controller; if
 KAFKA_PROCESS_ROLES is set, only the variables count, except for the directory and the metrics. CLUSTER_ID is the
 cluster's id, which the nodes of one cluster must share.
+
+Directories are formatted at the first start. Later, one that is not formatted is taken for a volume that is missing,
+and is offline, unless FORMAT_NEW_DIRECTORIES is true.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 PREFIX = "KAFKA_"
 CLUSTER_ID = "CLUSTER_ID"
+FORMAT_NEW_DIRECTORIES = "FORMAT_NEW_DIRECTORIES"
 ROLES = "process.roles"
 KEPT = ("log.dirs", "penstock.metrics.listener")
 """Of the image's file, what holds also for a node that the environment declares."""
@@ -55,7 +59,7 @@ def properties_of(environment: Mapping[str, str], defaults: Properties) -> Prope
 
 
 def prepare(settings: Settings, environment: Mapping[str, str]) -> None:
-    """Formats the directories that are not formatted yet, as the first voter of a dynamic quorum if the node is that.
+    """Formats the directories at the first start, as the first voter of a dynamic quorum if the node is that.
 
     Raises ConfigError when other nodes belong to the cluster and nobody said which one it is.
     """
@@ -70,7 +74,9 @@ def prepare(settings: Settings, environment: Mapping[str, str]) -> None:
             f"{CLUSTER_ID} is not set: all nodes of a cluster need the same\n  penstock storage random-uuid makes one"
         )
     standalone = settings.is_controller and not settings.voters
-    format_storage(settings, cluster_id, new_random(), time.time_ns() // 1_000_000, standalone=standalone)
+    beside_used = environment.get(FORMAT_NEW_DIRECTORIES, "").lower() == "true"
+    now_ms = time.time_ns() // 1_000_000
+    format_storage(settings, cluster_id, new_random(), now_ms, standalone=standalone, beside_used=beside_used)
 
 
 def is_alone(settings: Settings) -> bool:

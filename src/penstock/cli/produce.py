@@ -89,7 +89,7 @@ class Job:
         from penstock.records.compression import Codec
 
         topic: str = self._arguments.topic
-        partitions = await wait_for_topic(client, topic, create=True)
+        partitions = await wait_for_topic(client, topic, create=True, partition=self._arguments.partition)
         check_partition(self._arguments.partition, partitions, topic)
         producer = Producer(
             client,

@@ -231,9 +231,15 @@ async def partition_sizes(client: Client, node_ids: Iterable[int]) -> dict[Parti
 
 
 async def wait_for_topic(
-    client: Client, name: str, *, create: bool = False, expected: int = 0, timeout_ms: int = TIMEOUT_MS
+    client: Client,
+    name: str,
+    *,
+    create: bool = False,
+    expected: int = 0,
+    partition: int | None = None,
+    timeout_ms: int = TIMEOUT_MS,
 ) -> int:
-    """Waits until every partition of a topic has a leader; returns how many it has.
+    """Waits until every partition of a topic, or the one given, has a leader; returns how many it has.
 
     With `create`, a missing topic is made if the cluster makes topics by itself. With `expected`, of a topic that was
     just created or extended, it waits until the broker has heard of so many partitions. Raises RequestError.
@@ -243,7 +249,8 @@ async def wait_for_topic(
     while True:
         topic = (await client.refresh([name], create=create)).topics[0]
         error = ErrorCode(topic.error_code)
-        leaderless = any(partition.leader_id < 0 for partition in topic.partitions)
+        wanted = [each for each in topic.partitions if partition in (None, each.partition_index)]
+        leaderless = any(each.leader_id < 0 for each in wanted)
         if error is ErrorCode.NONE and not leaderless and len(topic.partitions) >= expected:
             return len(topic.partitions)
         missing = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -254,7 +261,10 @@ async def wait_for_topic(
             why = "there is no such topic, and the cluster makes none by itself: `penstock topics create` does"
             raise RequestError(error, f"topic {name}: {why}")
         if waited_ms > timeout_ms:
-            raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}: not every partition has a leader")
+            lacking = (
+                "not every partition has a leader" if partition is None else f"partition {partition} has no leader"
+            )
+            raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}: {lacking}")
         await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
 
 

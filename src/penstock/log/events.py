@@ -20,6 +20,20 @@ class DirectoryFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class NotStoppedCleanly:
+    """A log directory had no room for what a clean stop writes: its logs are recovered at the next start."""
+
+    path: str
+    error: OSError
+
+    def __str__(self) -> str:
+        return (
+            f"log directory {self.path} has no room for a clean stop ({self.error}): its logs are checked at the next "
+            "start"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DirectoryFull:
     """A log directory takes no more records of clients and leaders, until more of its file system is free.
 
@@ -48,6 +62,30 @@ class DirectoryHasRoom:
 
     def __str__(self) -> str:
         return f"log directory {self.path} takes records again: {self.free_bytes} bytes are free"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLogFull:
+    """The metadata log waits for room. The node serves on with what it knows."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"the metadata log in {self.path} has no room ({self.reason}): no change of metadata counts here before "
+            "there is some"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLogHasRoom:
+    """The metadata log goes on."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"the metadata log in {self.path} goes on: there is room again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +278,9 @@ LogEvent = (
     | LogCleaned
     | LogNotCleaned
     | LogPartCleaned
+    | MetadataLogFull
+    | MetadataLogHasRoom
+    | NotStoppedCleanly
     | SegmentsRetired
     | StrayFound
 )

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from errno import EIO
 
 from penstock.errors import StorageError
-from penstock.log.events import DirectoryFailed, LogBroken, LogEvent
+from penstock.log.events import DirectoryFailed, LogBroken, LogEvent, NotStoppedCleanly
 from penstock.log.listener import LogListener
 from penstock.log.log import Log
 from penstock.log.replica import Replica, State
+from penstock.log.space import is_full
 from penstock.log.table import ReplicaTable
 
 
@@ -49,7 +50,8 @@ class Failures:
         if directory.error is not None:
             return
         directory.error = error
-        self._report(DirectoryFailed(directory.path, error))
+        said = NotStoppedCleanly if table.stopping and is_full(error) else DirectoryFailed
+        self._report(said(directory.path, error))
         lost = table.of_directory(directory)
         for replica in lost:
             if replica.is_future:

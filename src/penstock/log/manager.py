@@ -5,7 +5,8 @@ least recently used. Nothing here waits: what may block is an operation. The nod
 gives what the open logs have waiting, at the end of every event, and calls `tick` when `next_deadline_ms` has come.
 
 - `start` reads, blocking, what each directory says of itself: its identity, whether it was stopped cleanly, the
-  checkpoints, the names of the partition directories. After a clean stop it reads nothing else.
+  checkpoints, the names of the partition directories. After a clean stop it reads nothing else. It changes nothing:
+  until `unmark`, a node may find that it cannot start.
 - `log(name)` answers the open `Log` or raises `NotOpen`: the log is being created, opened or recovered by an operation,
   and those who wait on the exception's `opening` are called when that has ended. The dispatcher runs the handler again
   then.
@@ -39,7 +40,7 @@ from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import Found, LogDirectory
 from penstock.log.disk import Operation
-from penstock.log.events import LogEvent, RecoveryStarted
+from penstock.log.events import LogEvent, MetadataLogFull, MetadataLogHasRoom, RecoveryStarted
 from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
 from penstock.log.group_fsync import GroupFsync
@@ -154,32 +155,50 @@ class LogManager:
     # Start and stop
 
     def start(self, now_ms: int, *, metadata_directory: LogDirectory | None = None) -> None:
-        """Reads the directories, blocking, and removes the marks of a clean stop. No log is opened.
+        """Reads the directories, blocking. No log is opened. `unmark` follows before anything is changed.
 
         Args:
             metadata_directory: the metadata log's, which is identified together with the others if it is none of them.
 
         Raises:
-            ConfigError: meta.properties is missing, or belongs to another cluster or node.
-            StorageError: no directory is readable.
+            ConfigError, StorageError: see `identify`; nothing is changed then.
+            StorageError: no directory can be used.
         """
         table = self.table
         everywhere = list(table.directories)
         if metadata_directory is not None and metadata_directory not in everywhere:
             everywhere.append(metadata_directory)
-        self.cluster_id = identify(everywhere, table.settings.node_id, self._random, self._report)
+        self.cluster_id = identify(
+            everywhere, table.settings.node_id, self._random, self._report, metadata_directory=metadata_directory
+        )
         for directory in table.online:
             try:
                 found = directory.load(self._report)
                 self.spaces.start(directory, now_ms)
-                directory.unmark()
             except OSError as error:
                 self.fail_directory(directory.index, error, now_ms)
             else:
                 self._adopt(directory, found)
-        if not table.online:
-            raise StorageError("no log directory is readable; see the errors above")
+        self._check_online()
         self.deadlines.now_ms = now_ms
+
+    def unmark(self, now_ms: int) -> None:
+        """Removes the marks of a clean stop, blocking: the files may change from now on.
+
+        Raises:
+            StorageError: no directory is left.
+        """
+        for directory in self.table.online:
+            try:
+                directory.unmark()
+            except OSError as error:
+                self.fail_directory(directory.index, error, now_ms)
+        self._check_online()
+
+    def _check_online(self) -> None:
+        if not self.table.online:
+            reasons = "\n  ".join(f"{directory.path}: {directory.error}" for directory in self.table.directories)
+            raise StorageError(f"no log directory can be used\n  {reasons}")
 
     def begin(self, now_ms: int) -> None:
         """The topics' configurations are known: logs are opened, recovered and retired from now on."""
@@ -428,6 +447,16 @@ class LogManager:
         """Handles a failed read. A file that retention has removed is no fault; otherwise the directory has failed."""
         if not isinstance(error, FileNotFoundError):
             self.fail_directory(directory, error, now_ms)
+
+    def metadata_log_has_no_room(self, directory: LogDirectory, error: OSError, now_ms: int) -> None:
+        """The metadata log in this directory waits for room; so does what else is there."""
+        self._report(MetadataLogFull(directory.path, str(error)))
+        if directory in self.table.online:
+            self.spaces.ran_out(directory, error, now_ms)
+
+    def metadata_log_has_room(self, directory: LogDirectory) -> None:
+        """The metadata log goes on."""
+        self._report(MetadataLogHasRoom(directory.path))
 
     def fail_directory(self, index: int, error: OSError, now_ms: int) -> None:
         """Takes a directory offline: its logs are forgotten, and whoever waits for one of them is told."""

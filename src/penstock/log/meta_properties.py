@@ -6,12 +6,16 @@
     version=1
 
 It is a Java properties file. A directory id that is missing is added at start, as Kafka does.
+
+A directory without the file is a new one that was not formatted, or the empty place of a disk that is not mounted. The
+two look alike, so a node leaves it alone: it is offline, as is one that cannot be read, and the others serve. (Kafka
+does not start in the first case, and serves in the second.)
 """
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -31,6 +35,29 @@ UUID_CHARACTERS = 22
 NODE_ID_DIGITS_MAX = 10
 RESERVED_DIRECTORY_IDS = 100
 """Ids below this mean "unassigned", "lost" and the like to the controller; no directory has one."""
+
+
+class UnusableDirectory(ConfigError):
+    """The file of one log directory is missing or damaged. Those of others may be well."""
+
+
+class NotFormatted(UnusableDirectory):
+    """A log directory has no such file."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(
+            f"log directory {directory} is not formatted: it has no {FILE}\n  run `penstock storage format` first"
+        )
+
+
+class NotMounted(OSError):
+    """Why a directory that is not formatted is offline, or one that `lacks` even more."""
+
+    def __init__(self, lacks: str = f"it has no {FILE}") -> None:
+        super().__init__(
+            f"{lacks}: mount its disk and start again, or, if it is new, format it with "
+            "`penstock storage format --ignore-formatted`"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +100,10 @@ def parse_meta_properties(content: bytes, path: str) -> MetaProperties:
     """Parses the contents of meta.properties.
 
     Raises:
-        ConfigError: an entry is missing or malformed, or the version is not 1; names the file.
+        UnusableDirectory: the file is damaged: an entry is missing or malformed; names the file.
+        ConfigError: the version is not 1.
     """
-    entries = parse(content, path)
+    entries = parse_entries(content, path)
     version = entries.get("version", "0")
     if version != str(VERSION):
         raise ConfigError(
@@ -88,32 +116,45 @@ def parse_meta_properties(content: bytes, path: str) -> MetaProperties:
         )
     for name in ("cluster.id", "node.id"):
         if name not in entries:
-            raise ConfigError(f"{path} has no {name}")
+            raise UnusableDirectory(f"{path} has no {name}")
     if not entries["node.id"].isdecimal() or len(entries["node.id"]) > NODE_ID_DIGITS_MAX:
-        raise ConfigError(f"{path}: node.id = {entries['node.id']!r} is not a number of 32 bits")
+        raise UnusableDirectory(f"{path}: node.id = {entries['node.id']!r} is not a number of 32 bits")
     directory_id = None
     if "directory.id" in entries:
         try:
             directory_id = parse_uuid(entries["directory.id"])
         except ValueError as error:
-            raise ConfigError(f"{path}: directory.id: {error}") from None
+            raise UnusableDirectory(f"{path}: directory.id: {error}") from None
         if directory_id.int < RESERVED_DIRECTORY_IDS:
-            raise ConfigError(f"{path}: directory.id {entries['directory.id']} is reserved")
+            raise UnusableDirectory(f"{path}: directory.id {entries['directory.id']} is reserved")
     return MetaProperties(entries["cluster.id"], int(entries["node.id"]), directory_id)
+
+
+def parse_entries(content: bytes, path: str) -> Mapping[str, str]:
+    """The entries of the file, whatever they are. Raises UnusableDirectory if it cannot be one of any version."""
+    try:
+        entries = parse(content, path)
+    except ConfigError as error:
+        raise UnusableDirectory(str(error)) from None
+    if not entries:
+        raise UnusableDirectory(f"{path} is empty")
+    if "version" not in entries and "broker.id" not in entries:
+        raise UnusableDirectory(f"{path} has no version")
+    return entries
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties:
     """Reads the file of a log directory, whose path is for messages.
 
     Raises:
-        ConfigError: the directory is not formatted, or the file is malformed.
+        UnusableDirectory: the directory is not formatted, or the file is damaged.
+        ConfigError: the file has another version.
+        OSError: as the disk does.
     """
     try:
         content = disk.read(FILE, 0, disk.size(FILE))
     except FileNotFoundError:
-        raise ConfigError(
-            f"log directory {directory} is not formatted: it has no {FILE}\n  run `penstock storage format` first"
-        ) from None
+        raise NotFormatted(directory) from None
     return parse_meta_properties(content, f"{directory}/{FILE}")
 
 
@@ -159,29 +200,69 @@ def new_directory_id(random: Random) -> UUID:
 
 
 def identify(
-    directories: Sequence[LogDirectory], node_id: int, random: Random, report: Callable[[LogEvent], None]
+    directories: Sequence[LogDirectory],
+    node_id: int,
+    random: Random,
+    report: Callable[[LogEvent], None],
+    *,
+    metadata_directory: LogDirectory | None = None,
 ) -> str:
     """Reads and checks the files of all directories, gives each its id (a new one if it has none); blocking.
 
-    A directory that cannot be read goes offline. Returns the cluster id.
+    A directory that cannot be used, or that was found to be so before, goes offline. Returns the cluster id.
+
+    Args:
+        metadata_directory: the one that a node cannot do without; None: it can do without any of them.
 
     Raises:
-        ConfigError: a directory is not formatted, or belongs to another cluster or node.
-        StorageError: no directory can be read.
+        ConfigError: a directory belongs to another cluster or node; none, or not the metadata log's, is formatted.
+        StorageError: no directory can be used, or not the metadata log's.
     """
-    found = []
-    for directory in directories:
-        try:
-            found.append((directory, read_meta_properties(directory.blocking_disk, directory.path)))
-        except OSError as error:
-            directory.error = error
-            report(DirectoryFailed(directory.path, error))
-    if not found:
-        raise StorageError("no log directory can be read: " + ", ".join(directory.path for directory in directories))
-    check_together([(directory.path, properties) for directory, properties in found], node_id)
-    for directory, properties in found:
+    usable = [(each, properties) for each in directories if (properties := look_into(each)) is not None]
+    check_enough(directories, metadata_directory)
+    check_together([(directory.path, properties) for directory, properties in usable], node_id)
+    for directory, properties in usable:
         directory.id = properties.directory_id
         if directory.id is None:
             directory.id = new_directory_id(random)
-            write_meta_properties(directory.blocking_disk, replace(properties, directory_id=directory.id))
-    return found[0][1].cluster_id
+            try:
+                write_meta_properties(directory.blocking_disk, replace(properties, directory_id=directory.id))
+            except OSError as error:
+                directory.error = error
+    check_enough(directories, metadata_directory)
+    for directory in directories:
+        if directory.error is not None:
+            report(DirectoryFailed(directory.path, directory.error))
+    return usable[0][1].cluster_id
+
+
+def look_into(directory: LogDirectory) -> MetaProperties | None:
+    """What the file of a directory says; None, and an `error` of the directory, if that cannot be used.
+
+    Raises:
+        ConfigError: the file has another version.
+    """
+    if directory.error is not None:
+        return None
+    try:
+        return read_meta_properties(directory.blocking_disk, directory.path)
+    except OSError as error:
+        directory.error = error
+    except NotFormatted:
+        directory.error = NotMounted()
+    except UnusableDirectory as error:
+        directory.error = OSError(str(error))
+    return None
+
+
+def check_enough(directories: Sequence[LogDirectory], metadata_directory: LogDirectory | None) -> None:
+    """Whether a node can do with the directories that are online; see `identify` for what is raised otherwise."""
+    errors = [directory.error for directory in directories]
+    if all(isinstance(error, NotMounted) for error in errors):
+        raise NotFormatted(directories[0].path)
+    if None not in errors:
+        reasons = "\n  ".join(f"{directory.path}: {directory.error}" for directory in directories)
+        raise StorageError(f"no log directory can be used\n  {reasons}")
+    if metadata_directory is not None and (error := metadata_directory.error) is not None:
+        reason = f"the metadata log directory {metadata_directory.path} cannot be used: {error}"
+        raise ConfigError(reason) if isinstance(error, NotMounted) else StorageError(reason)

@@ -24,8 +24,12 @@ class Opening:
 
 
 class NotOpen(NotResident):
-    """The log is not open yet. Append a function to `opening.when_done` and run the handler again when it is called."""
+    """The log is not open yet. Append a function to `opening.when_done` and run the handler again when it is called.
 
-    def __init__(self, directory: int, opening: Opening) -> None:
+    `no_room`: it waits for room on its disk, which nobody else should wait for.
+    """
+
+    def __init__(self, directory: int, opening: Opening, *, no_room: bool = False) -> None:
         super().__init__(directory, opening.name, 0, 0)
         self.opening = opening
+        self.no_room = no_room

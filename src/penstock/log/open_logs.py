@@ -122,6 +122,7 @@ class OpenLogs:
                 self.recover_next(replica.directory, now_ms)
 
         self._outbox.try_later(again, now_ms)
+        replica.waits_for_room(now_ms)
 
     def _open_unused(self, replica: Replica, now_ms: int) -> None:
         """Opens a log without files at once: there is nothing to read."""
@@ -195,6 +196,7 @@ class OpenLogs:
         """A log was opened: whoever waits gets it, and the least recently used one may have to close."""
         table = self._table
         replica.state = State.OPEN
+        replica.no_room = False
         replica.log = log
         log.space = replica.directory.space
         self._remove_leftovers(replica, log, now_ms)
@@ -319,6 +321,7 @@ class OpenLogs:
     def now_closed(self, replica: Replica, now_ms: int) -> None:
         """Continues after a step that closed the log, if anything waits for it."""
         replica.state = State.CLOSED
+        replica.no_room = False
         if replica.frozen is not None:
             replica.frozen(now_ms)
         elif replica.opening is not None and not self._table.stopping:

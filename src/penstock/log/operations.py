@@ -31,6 +31,10 @@ class Fuse:
         self.blown = False
 
 
+class EarlierFailed(OSError):
+    """An operation was not begun, since one before it has failed."""
+
+
 class LogFiles(Protocol):
     """The files that an operation changes: those of the log `name` in the log directory with this index."""
 
@@ -60,7 +64,7 @@ class LogOperation(Operation):
 
     def run(self, disk: Disk) -> Any:
         if self.fuse.blown:
-            raise OSError(errno.EIO, "an earlier operation of this log failed")
+            raise EarlierFailed(errno.EIO, "an earlier operation of this log failed")
         try:
             return self.work(disk)
         except BaseException:

@@ -68,6 +68,7 @@ class Replica:
         frozen: None, or it is closed, or about to, and not to be opened before it has swapped with another, or some of
             its segments have; then called whenever a step has ended with it closed. Where there is no room to close it,
             it is open and not frozen any more, and this is called, too.
+        no_room: it cannot be created, recovered or opened before there is room on its disk.
         cuts: how often its log was truncated.
         dirty_ratio, overdue_ms: which share of it was not cleaned, and by how much a record there is older than
             max.compaction.lag.ms, when the log cleaner looked last; 0 if it does not clean it.
@@ -83,6 +84,7 @@ class Replica:
         "frozen",
         "log",
         "opened",
+        "no_room",
         "opening",
         "overdue_ms",
         "own_name",
@@ -119,6 +121,7 @@ class Replica:
         self.flush_set = False
         self.own_name = own_name
         self.frozen: Callable[[int], None] | None = None
+        self.no_room = False
         self.cuts = 0
         self.dirty_ratio = 0.0
         self.overdue_ms = 0
@@ -163,7 +166,12 @@ class Replica:
         """The exception for a caller who wants the log now."""
         self.when_open()
         assert self.opening is not None
-        return NotOpen(self.directory.index, self.opening)
+        return NotOpen(self.directory.index, self.opening, no_room=self.no_room)
+
+    def waits_for_room(self, now_ms: int) -> None:
+        """A step on the way to being open has found no room: tells those who wait, who may not want to any more."""
+        self.no_room = True
+        self.done(now_ms)
 
     def done(self, now_ms: int) -> None:
         """Calls all that wait for the log, whatever the result."""

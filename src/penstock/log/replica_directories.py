@@ -64,6 +64,9 @@ class ReplicaDirectories:
         def later(operation: CreateReplicas, now_ms: int) -> None:
             again = CreateReplicas(create.directory, self._outbox, create.replicas)
             self._outbox.try_later(lambda _: self._emit(again, made), now_ms)
+            for replica in create.replicas:
+                if replica.state is State.CREATING:
+                    replica.waits_for_room(now_ms)
 
         self._outbox.emit(create, partial(self._created, made), broke=self._create_broke, no_room=later)
 

@@ -20,6 +20,7 @@ are given up, connections closed, logs flushed, closed and marked clean, and las
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -29,6 +30,7 @@ from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.log.events import LogEvent
 from penstock.log.operations import Write
+from penstock.log.space import is_full
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import Endpoint, MetadataImage
@@ -271,11 +273,13 @@ class Broker:
             wall=self.scheduler.wall,
         )
         self.quorums.add(self.quorum)
+        with opening(directory):
+            bootstrap = read_bootstrap(disk)
         controller = self.controller = ControllerNode(
             self.state.settings,
             self.quorum,
             self,
-            bootstrap=read_bootstrap(disk),
+            bootstrap=bootstrap,
             random=self.scheduler.random,
             own_broker_epoch=lambda: self.state.broker_epoch,
         )
@@ -294,7 +298,9 @@ class Broker:
                 for each in self.coordinators.all
             ),
         )
-        self.quorum.start(now_ms, controller, found)
+        with opening(directory):
+            self.quorum.start(now_ms, controller, found)
+        self.logs.unmark(now_ms)
         self.lifecycle.start(now_ms)
 
     def shutdown(self, now_ms: int) -> None:
@@ -523,10 +529,32 @@ class Broker:
         self.state.fail(error)
         self.lifecycle.metadata_log_failed(now_ms)
 
+    def metadata_log_has_no_room(self, error: OSError, now_ms: int) -> None:
+        self.logs.metadata_log_has_no_room(self.state.metadata_directory, error, now_ms)
+        self.lifecycle.metadata_log_has_no_room(now_ms)
+
+    def metadata_log_has_room(self, now_ms: int) -> None:
+        self.logs.metadata_log_has_room(self.state.metadata_directory)
+
     def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
-        """A log directory has gone offline. The node fails if it was the metadata log's, or the last one online."""
+        """A log directory has gone offline. The node fails if it was the metadata log's, or the last one online.
+
+        Unless it is stopping anyway, and there was no room for that to be a clean stop.
+        """
         self.replication.moves.directory_failed(index, self.scheduler.now_ms)
+        if self.state.stopping and is_full(error):
+            return
         if self.logs.table.directories[index] is self.state.metadata_directory or not self.logs.table.online:
             self.state.fail(error)
         else:
             self.lifecycle.directories_changed(self.scheduler.now_ms)
+
+
+@contextmanager
+def opening(directory: LogDirectory) -> Iterator[None]:
+    """Turns errors of the disk into a sentence about the metadata log, without which a node does not start."""
+    try:
+        yield
+    except OSError as error:
+        advice = "\n  make room there, and start again" if is_full(error) else ""
+        raise StorageError(f"the metadata log in {directory.path} cannot be opened: {error}{advice}") from error

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from penstock.raft.storage import Storage
 
 
+CHECKPOINT_RETRY_MS = 60_000
+"""After which time a checkpoint is tried again for which there was no room."""
+
+
 class ImageObserver(Protocol):
     """An observer of the published images."""
 
@@ -238,6 +242,11 @@ class CommittedMetadata:
         self._checkpoint_running = False
         self._storage.retire(self.high_watermark, now_ms)
         self._history.forget_before(self._storage.log.log_start_offset)
+
+    def checkpoint_found_no_room(self, now_ms: int) -> None:
+        """A checkpoint is written later, since it found no room; the log is kept as it is until then."""
+        self._checkpoint_running = False
+        self._checkpoint_due_ms = now_ms + CHECKPOINT_RETRY_MS
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When `step` or `consider_checkpoint` must be called."""

@@ -7,7 +7,8 @@ leadership is lost, or the log fails, everything uncommitted is undone and whoev
 The controller becomes active when this node leads the quorum and everything in the log is committed, loaded and
 published; an empty log gets its first records then. It fences brokers that have fallen silent, balances leaders, and
 elects leaders for partitions without one (`metadata.duties`). When nothing happens for a while it appends a NoOpRecord,
-which shows others that it is alive.
+which shows others that it is alive. While there is no room for the log, which ends the leadership unless nobody else
+can lead, it refuses changes and does nothing by itself.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class ControllerNode:
         first = activation_records(self.state, self._bootstrap)
         if first.records:
             active = self._observer.controller_active
-            self.append(first.records, active, lambda code, at_ms: None, now_ms, atomic=first.atomic)
+            self._append(first.records, active, lambda code, at_ms: None, now_ms, atomic=first.atomic)
         else:
             self._observer.controller_active(now_ms)
 
@@ -174,11 +175,16 @@ class ControllerNode:
 
         `committed(now_ms)` is called when they are committed and `image` contains them, `failed(code, now_ms)` when
         they are lost; exactly one of them, never before this method has returned. Raises RequestError NOT_CONTROLLER if
-        this node is not active, THROTTLING_QUOTA_EXCEEDED if too many appends wait, or the log's reason for refusing a
-        batch; then nothing is replayed.
+        this node is not active, THROTTLING_QUOTA_EXCEEDED if too many appends wait, KAFKA_STORAGE_ERROR while the log
+        has no room, or the log's reason for refusing a batch; then nothing is replayed.
         """
-        assert records, "an append has records"
         self._check_room()
+        self._append(records, committed, failed, now_ms, atomic=atomic)
+
+    def _append(
+        self, records: Sequence[MetadataMessage], committed: Done, failed: Failed, now_ms: int, *, atomic: bool
+    ) -> None:
+        assert records, "an append has records"
         wall_ms = self._quorum.wall.at(now_ms)
         batches = self._batches(records, wall_ms, atomic=atomic)
         for batch in batches:
@@ -217,6 +223,8 @@ class ControllerNode:
             raise RequestError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{METADATA_APPENDS_MAX} changes wait for the metadata log."
             )
+        if self._quorum.waits_for_room:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, "There is no room for the metadata log.")
 
     def _batches(self, records: Sequence[MetadataMessage], wall_ms: int, *, atomic: bool) -> list[BatchBuilder]:
         """The records in one batch, or, if they need not be atomic, in several that are small enough."""
@@ -288,7 +296,7 @@ class ControllerNode:
         if own is not None and self._own_broker_epoch() == own.epoch:
             offset = self._quorum.image.offset
             self.duties.heartbeats.contact(Heartbeat(own.id, own.epoch, offset), now_ms)
-        if len(self._waiting) >= METADATA_APPENDS_MAX:
+        if len(self._waiting) >= METADATA_APPENDS_MAX or self._quorum.waits_for_room:
             self._try_again_ms = now_ms + TRY_AGAIN_MS  # what is due is not asked for before there is room for it
             return
         self._try_again_ms = None

@@ -75,7 +75,7 @@ class LedPartition:
 
     def _use(self, now_ms: int) -> None:
         """Makes sure that the log is open and this broker still leads. Raises NotOpen or RequestError."""
-        found = self._replicas.leader(self._partition.topic, self._partition.index, now_ms)
+        found = self._replicas.leader(self._partition.topic, self._partition.index, now_ms, patient=True)
         if found is not self._partition:
             code = found if isinstance(found, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise RequestError(code, "this broker does not lead the partition any more")

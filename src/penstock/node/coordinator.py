@@ -171,7 +171,7 @@ class Coordinator(Generic[M]):
         if registration is None or registration.leader != host.state.node_id or host.state.stopping:
             return
         try:
-            partition = host.replicas.leader(self.topic.name, index, now_ms)
+            partition = host.replicas.leader(self.topic.name, index, now_ms, patient=True)
         except NotOpen as missing:
             host.scheduler.when_open(missing, lambda at_ms: self._lead(index, at_ms))
             return

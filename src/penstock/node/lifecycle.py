@@ -14,6 +14,7 @@ connections and the logs, and last the metadata log.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -125,7 +126,7 @@ class Lifecycle:
                 broker_id=self._state.node_id,
                 incarnation_id=self.incarnation_id,
                 endpoints=tuple(endpoints),
-                log_dirs=tuple(found.id for found in self._directories if found.id is not None and found.error is None),
+                log_dirs=(),
                 rack=settings.broker_rack,
                 previous_broker_epoch=self._logs.previous_broker_epoch,
             )
@@ -133,6 +134,8 @@ class Lifecycle:
     def start(self, now_ms: int) -> None:
         """Begins to register the broker. Calls wait in the channel until there is a controller."""
         if self.registration is not None:
+            online = tuple(found.id for found in self._directories if found.id is not None and found.error is None)
+            self.registration = replace(self.registration, log_dirs=online)
             timeout_ms = self._state.settings.initial_broker_registration_timeout_ms
             self._register(now_ms, now_ms + timeout_ms)
 
@@ -452,7 +455,8 @@ class Lifecycle:
         was_ready = self._state.ready
         self._state.stopping = True
         self._state.ready = False
-        if was_ready and self.registration is not None and self._channel.controller is not None:
+        granting = self._channel.controller is not None and not self._stuck
+        if was_ready and self.registration is not None and granting:
             self._beat(now_ms)
             self._scheduler.timers.at(now_ms + LEAVE_TIMEOUT_MS, self._left, duty=True)
         else:
@@ -475,6 +479,17 @@ class Lifecycle:
         """Ends a clean stop without the controller, since the metadata log cannot be followed any more."""
         if self._state.stopping:
             self._left(now_ms)
+
+    def metadata_log_has_no_room(self, now_ms: int) -> None:
+        """Ends a clean stop without the controller if that is this node alone, and can decide nothing."""
+        if self._state.stopping and self._stuck:
+            self._left(now_ms)
+
+    @property
+    def _stuck(self) -> bool:
+        """Whether nobody can decide anything before this node has room for it."""
+        quorum = self._quorum()
+        return quorum.waits_for_room and quorum.is_only_voter
 
     def _left(self, now_ms: int) -> None:
         """Closes connections and logs: the controller knows that this node stops, or is not waited for any more."""

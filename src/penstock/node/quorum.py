@@ -60,6 +60,12 @@ class QuorumObserver(ImageObserver, Protocol):
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         """The metadata log directory has failed. Without it the node cannot go on."""
 
+    def metadata_log_has_no_room(self, error: OSError, now_ms: int) -> None:
+        """Nothing can be written into the metadata log's directory before there is room in it."""
+
+    def metadata_log_has_room(self, now_ms: int) -> None:
+        """The metadata log goes on: what waited for room is written."""
+
     def bug(self, place: str, what: str, error: Exception) -> None:
         """An error that should never happen was raised."""
 
@@ -256,6 +262,15 @@ class Quorum:
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         self.metadata.checkpoint_written(now_ms)
 
+    def checkpoint_found_no_room(self, now_ms: int) -> None:
+        self.metadata.checkpoint_found_no_room(now_ms)
+
+    def has_no_room(self, error: OSError, now_ms: int) -> None:
+        self._observer.metadata_log_has_no_room(error, now_ms)
+
+    def has_room(self, now_ms: int) -> None:
+        self._observer.metadata_log_has_room(now_ms)
+
     def failed(self, error: Exception, now_ms: int, *, raised: bool = False) -> None:
         """Undoes what is not committed; this node takes no further part in the quorum."""
         self._fail(error, now_ms)
@@ -306,6 +321,11 @@ class Quorum:
     def high_watermark(self) -> int | None:
         """The offset below which everything is committed, as far as this node knows."""
         return self._replica.high_watermark
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether the log's disk is full, so that nothing is committed by this node before there is room."""
+        return self._driver.storage.no_room.waits
 
     def check_append(self, size_bytes: int) -> None:
         """Raises RequestError or StorageError if the log would refuse a batch of this size: it must not be replayed."""

@@ -88,6 +88,10 @@ def replica_samples(state: NodeState, replication: Replication) -> Steps:
     offline = sum(1 for directory in replication.logs.table.directories if directory.error is not None)
     yield Sample(name, GAUGE, "Log directories that have failed.", offline)
     directories = replication.logs.table.directories
+    for each in directories:
+        labels = {"logDirectory": each.path}
+        name = "kafka_log_logmanager_logdirectoryoffline"
+        yield Sample(name, GAUGE, "1: the log directory is offline.", int(each.error is not None), labels)
     text = "Logs that are still to be recovered after an unclean stop."
     for each in directories:
         labels = {"dir": each.path}
@@ -284,6 +288,8 @@ def quorum_samples(quorum: Quorum, image: MetadataImage) -> Steps:
     high_watermark = -1 if quorum.high_watermark is None else quorum.high_watermark
     yield Sample(f"{name}_high_watermark", GAUGE, "End of the committed metadata; -1: unknown.", high_watermark)
     yield Sample(f"{name}_log_end_offset", GAUGE, "End of the metadata log here.", quorum.next_offset)
+    text = "1: there is no room for the metadata log, and nothing is added to it here."
+    yield Sample("penstock_metadata_log_full", GAUGE, text, int(quorum.waits_for_room))
     name = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
     yield Sample(name, GAUGE, "Offset of the last metadata record that this node acts upon.", image.offset)
 

@@ -24,6 +24,7 @@ from penstock.raft.config import RaftConfig
 from penstock.raft.effects import Answer, Call, Effect, LeaderChanged, PersistElection, Target
 from penstock.raft.election import ElectionState
 from penstock.raft.history import QuorumHistory
+from penstock.raft.limits import RAFT_HELD_BACK_MAX
 from penstock.raft.messages import LeaderView, News
 from penstock.raft.replica_log import RaftLog
 from penstock.raft.states import Ballot, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
@@ -90,6 +91,7 @@ class Core:
         flushed_offset: how far the log is on disk.
         appending_to: the log's end after the append that was returned last, which the log does not know yet.
         cutting: the log is being truncated or replaced by a snapshot; nothing else is done to it meanwhile.
+        no_room: the disk is full; nothing becomes durable meanwhile.
         stopping: never stands again.
         fault: why the replica cannot go on; None as long as it can. It then does nothing any more.
     """
@@ -117,6 +119,7 @@ class Core:
         self.flushed_offset = log.end_offset
         self.appending_to = 0
         self.cutting = False
+        self.no_room = False
         self.stopping = False
         self.fault: str | None = None
         self.effects: list[Effect] = []
@@ -157,6 +160,11 @@ class Core:
             return self.is_voter
         uncommitted = self.high_watermark is None or offset >= self.high_watermark
         return uncommitted and self.local in self.history.voters_at(offset)
+
+    @property
+    def held_up(self) -> bool:
+        """Whether this replica has to wait for its disk before it fetches or stands."""
+        return self.cutting or self.no_room
 
     @property
     def is_only_voter(self) -> bool:
@@ -207,8 +215,16 @@ class Core:
         """Returns an effect with this event, or holds it back until the election's state is on disk."""
         if self._persisting and isinstance(effect, Call | Answer):
             self._held.append(effect)
+            if len(self._held) > RAFT_HELD_BACK_MAX:
+                self._drop_oldest_answer()
         else:
             self.effects.append(effect)
+
+    def _drop_oldest_answer(self) -> None:
+        """Nobody waits for it any more. Of calls there is only one to each node."""
+        oldest = next((number for number, each in enumerate(self._held) if isinstance(each, Answer)), None)
+        if oldest is not None:
+            del self._held[oldest]
 
     def take_effects(self) -> list[Effect]:
         effects, self.effects = self.effects, []
@@ -233,6 +249,8 @@ class Core:
             for each in earlier:
                 self.effects.remove(each)
                 self._persisting.remove(each.state)
+            if self.no_room:  # of those that wait for room only the last is written
+                del self._persisting[1:]
             self._persisting.append(state)
             self.effects.append(PersistElection(state))
 

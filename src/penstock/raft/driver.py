@@ -73,6 +73,15 @@ class DriverHost(Protocol):
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         """A checkpoint of the state machine's own is complete and durable."""
 
+    def checkpoint_found_no_room(self, now_ms: int) -> None:
+        """A checkpoint of the state machine's own was not written, since there is no room for it."""
+
+    def has_no_room(self, error: OSError, now_ms: int) -> None:
+        """The disk is full: what was appended is neither written nor committed before there is room."""
+
+    def has_room(self, now_ms: int) -> None:
+        """What waited for room is written."""
+
     def failed(self, error: Exception, now_ms: int, *, raised: bool = False) -> None:
         """The disk has failed, or the replica cannot go on. `raised`: the replica, or who carried out an effect, broke
         off with the error."""
@@ -267,6 +276,17 @@ class Driver:
 
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         self._host.checkpoint_written(checkpoint, now_ms)
+
+    def checkpoint_found_no_room(self, now_ms: int) -> None:
+        self._host.checkpoint_found_no_room(now_ms)
+
+    def has_no_room(self, error: OSError, now_ms: int) -> None:
+        self._host.has_no_room(error, now_ms)
+        self.hear(lambda: self.replica.ran_out(now_ms), now_ms)
+
+    def has_room(self, now_ms: int) -> None:
+        self._host.has_room(now_ms)
+        self.hear(lambda: self.replica.has_room(now_ms), now_ms)
 
     def storage_failed(self, error: Exception, now_ms: int) -> None:
         """The disk has failed."""

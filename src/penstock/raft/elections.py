@@ -237,7 +237,7 @@ class Elections:
 
     def _poll_unattached(self, role: Unattached, now_ms: int) -> int | None:
         core = self._core
-        if core.may_stand and not core.stopping and not core.cutting:
+        if core.may_stand and not core.stopping and not core.held_up:
             if now_ms >= role.deadline_ms:
                 core.become_prospective(now_ms)
                 return now_ms
@@ -278,7 +278,7 @@ class Elections:
             self._give_up(role, now_ms)
         elif not role.backing_off:
             self._back_off(role, now_ms)
-        elif core.may_stand and not core.stopping and not core.cutting:
+        elif core.may_stand and not core.stopping and not core.held_up:
             core.become_prospective(now_ms)
         else:
             core.become_unattached(role.epoch, now_ms)

@@ -16,7 +16,9 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from penstock.log.disk import Disk, Operation, OperationOwner
+from penstock.log.disk import Disk, OperationOwner
+from penstock.log.operations import LogOperation, OperatedLog
+from penstock.log.space import put_back
 
 FILE = "flushed-offset"
 SLOT = Struct(">qI")
@@ -30,39 +32,51 @@ def noted(offset: int) -> bytes:
     return slot.ljust(SLOT_POSITIONS[1], b"\0") + slot
 
 
-class NoteFlushed(Operation):
+class NoteFlushed(LogOperation):
     """Writes an offset to the slots in turn."""
 
     __slots__ = ("offset", "path", "slot")
 
-    def __init__(self, directory: int, owner: OperationOwner, name: str, offset: int, slot: int) -> None:
-        super().__init__(directory, name, owner, inline=True)
-        self.path = f"{name}/{FILE}"
+    def __init__(self, log: OperatedLog, owner: OperationOwner, offset: int, slot: int) -> None:
+        super().__init__(log, inline=True)
+        self.owner = owner
+        self.path = f"{log.files.name}/{FILE}"
         self.offset = offset
         self.slot = slot
 
-    def run(self, disk: Disk) -> None:
-        disk.write(self.path, SLOT_POSITIONS[self.slot], [SLOT.pack(self.offset, crc32c(OFFSET.pack(self.offset)))])
+    def work(self, disk: Disk) -> None:
+        slot = SLOT.pack(self.offset, crc32c(OFFSET.pack(self.offset)))
+        write_in_place(disk, self.path, SLOT_POSITIONS[self.slot], slot)
 
 
-class LowerFlushed(Operation):
+class LowerFlushed(LogOperation):
     """Lowers the offset in both slots, durably, before the log is truncated there and other records follow."""
 
     __slots__ = ("offset", "path")
 
-    def __init__(self, directory: int, owner: OperationOwner, name: str, offset: int) -> None:
-        super().__init__(directory, name, owner)
-        self.path = f"{name}/{FILE}"
+    def __init__(self, log: OperatedLog, owner: OperationOwner, offset: int) -> None:
+        super().__init__(log)
+        self.owner = owner
+        self.path = f"{log.files.name}/{FILE}"
         self.offset = offset
 
-    def run(self, disk: Disk) -> None:
+    def work(self, disk: Disk) -> None:
         if not disk.exists(self.path):
             return
         offset = min(self.offset, read_noted(disk, self.path))
         slot = SLOT.pack(offset, crc32c(OFFSET.pack(offset)))
         for position in SLOT_POSITIONS:
-            disk.write(self.path, position, [slot])
+            write_in_place(disk, self.path, position, slot)
         disk.fsync(self.path)
+
+
+def write_in_place(disk: Disk, path: str, position: int, slot: bytes) -> None:
+    """Writes a slot of the file, for which no room is needed but where the file system copies on write."""
+    try:
+        disk.write(path, position, [slot])
+    except OSError as error:
+        put_back(error, disk, ())
+        raise
 
 
 def read_flushed(disk: Disk, name: str) -> int:

@@ -32,14 +32,14 @@ class Following:
     def poll(self, role: Follower, now_ms: int) -> int | None:
         """Fetches, or stands when the leader has not answered for too long. Returns when to be called again."""
         core = self._core
-        if now_ms >= role.fetch_deadline_ms and not core.cutting:
+        if now_ms >= role.fetch_deadline_ms and not core.held_up:
             if core.may_stand and not core.stopping:
                 core.become_prospective(now_ms)
                 return now_ms
             if not core.may_stand:
                 core.become_unattached(role.epoch, now_ms)
                 return now_ms
-        busy = core.cutting or core.flushed_offset < max(core.log.end_offset, core.appending_to)
+        busy = core.held_up or core.flushed_offset < max(core.log.end_offset, core.appending_to)
         busy = busy or (role.download is not None and role.download.writing)
         wait_ms = core.channels.wait_ms(role.target.node_id, now_ms)
         if now_ms >= role.update_voter_due_ms and wait_ms == 0:
@@ -48,7 +48,7 @@ class Following:
             if request is not None:
                 core.call(role.target, request)
                 wait_ms = None
-        deadlines = [] if core.cutting or (core.stopping and core.may_stand) else [role.fetch_deadline_ms]
+        deadlines = [] if core.held_up or (core.stopping and core.may_stand) else [role.fetch_deadline_ms]
         if wait_ms is not None and not busy:
             if wait_ms == 0:
                 core.call(role.target, self._next_request(role))

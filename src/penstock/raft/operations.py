@@ -1,6 +1,8 @@
 """Operations on the metadata log's directory besides those of its log.
 
 Those on checkpoints share an order of their own, so that a large one delays no append; `quorum-state` shares the log's.
+Those without which the quorum does not go on share the log's fuse, and wait for room with it (`raft.no_room`); a
+checkpoint of our own is just written later.
 """
 
 from __future__ import annotations
@@ -10,9 +12,16 @@ from dataclasses import dataclass
 
 from penstock.errors import StorageError
 from penstock.log.disk import Buffer, Disk, Operation, OperationOwner
+from penstock.log.operations import LogOperation, OperatedLog
+from penstock.log.space import is_full, put_back
 from penstock.raft.checkpoint import PARTIAL_SUFFIX, SUFFIX, CheckpointId, read_checkpoint, write_checkpoint
 from penstock.raft.election import FILE, ElectionState
 from penstock.raft.voters import VoterSet
+
+
+def checkpoints_of(name: str) -> str:
+    """The order of what is done to the checkpoints of a log."""
+    return f"{name} checkpoints"
 
 
 class OnCheckpoints(Operation):
@@ -21,23 +30,29 @@ class OnCheckpoints(Operation):
     __slots__ = ("name",)
 
     def __init__(self, directory: int, name: str, owner: OperationOwner) -> None:
-        super().__init__(directory, f"{name} checkpoints", owner)
+        super().__init__(directory, checkpoints_of(name), owner)
         self.name = name
 
 
-class PersistElection(Operation):
+class PersistElection(LogOperation):
     """Replaces `quorum-state`, durably."""
 
     __slots__ = ("content", "name", "state")
 
-    def __init__(self, directory: int, name: str, owner: OperationOwner, state: ElectionState, content: bytes) -> None:
-        super().__init__(directory, name, owner)
-        self.name = name
+    def __init__(self, log: OperatedLog, owner: OperationOwner, state: ElectionState, content: bytes) -> None:
+        super().__init__(log)
+        self.owner = owner
+        self.name = log.files.name
         self.state = state
         self.content = content
 
-    def run(self, disk: Disk) -> None:
-        disk.replace(f"{self.name}/{FILE}", self.content)
+    def work(self, disk: Disk) -> None:
+        path = f"{self.name}/{FILE}"
+        try:
+            disk.replace(path, self.content)
+        except OSError as error:
+            put_back(error, disk, (), [f"{path}.tmp"])
+            raise
 
 
 class WriteCheckpoint(OnCheckpoints):
@@ -58,7 +73,12 @@ class WriteCheckpoint(OnCheckpoints):
         self.batches = batches
 
     def run(self, disk: Disk) -> int:
-        return write_checkpoint(disk, self.name, self.checkpoint.file, self.batches())
+        try:
+            return write_checkpoint(disk, self.name, self.checkpoint.file, self.batches())
+        except OSError as error:
+            if is_full(error):
+                disk.unlink(f"{self.name}/{self.checkpoint.file.removesuffix(SUFFIX)}{PARTIAL_SUFFIX}")
+            raise
 
 
 class DeleteCheckpoints(OnCheckpoints):
@@ -76,24 +96,30 @@ class DeleteCheckpoints(OnCheckpoints):
         disk.fsync_directory(self.name)
 
 
-class WriteSnapshot(OnCheckpoints):
+class WriteSnapshot(LogOperation):
     """Writes a piece of a fetched snapshot to its partial file; the first piece starts the file again."""
 
-    __slots__ = ("data", "position", "snapshot")
+    __slots__ = ("data", "name", "position", "snapshot")
 
     def __init__(
-        self, directory: int, name: str, owner: OperationOwner, snapshot: CheckpointId, *, position: int, data: Buffer
+        self, log: OperatedLog, owner: OperationOwner, snapshot: CheckpointId, *, position: int, data: Buffer
     ) -> None:
-        super().__init__(directory, name, owner)
+        super().__init__(log, order=checkpoints_of(log.files.name))
+        self.owner = owner
+        self.name = log.files.name
         self.snapshot = snapshot
         self.position = position
         self.data = data
 
-    def run(self, disk: Disk) -> int:
+    def work(self, disk: Disk) -> int:
         path = partial_path(self.name, self.snapshot)
         if not self.position:
             disk.unlink(path)
-        disk.write(path, self.position, [self.data])
+        try:
+            disk.write(path, self.position, [self.data])
+        except OSError as error:
+            put_back(error, disk, [(path, self.position)])
+            raise
         return self.position + len(self.data)
 
 

@@ -214,7 +214,7 @@ class RaftReplica:
             return []
         for _ in range(MOVES_PER_EVENT_MAX):
             turn = core.turn
-            if self._elections.elected:
+            if self._elections.elected and not self._core.no_room:
                 self._elections.led()
                 self._leading.begin(now_ms)
             deadlines = [self._poll_role(now_ms), self._membership.poll(now_ms)]
@@ -290,6 +290,22 @@ class RaftReplica:
     def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> list[Effect]:
         """The snapshot that was to be installed is damaged."""
         self._following.snapshot_refused(now_ms)
+        return self._poll(now_ms)
+
+    def ran_out(self, now_ms: int) -> list[Effect]:
+        """The disk is full: this replica cannot lead others, and does not stand before it `has_room`."""
+        core = self._core
+        core.no_room = True
+        if isinstance(core.role, Leader) and not core.is_only_voter:
+            core.become_resigned(now_ms)
+        return self._poll(now_ms)
+
+    def has_room(self, now_ms: int) -> list[Effect]:
+        """Everything that waited for room is done; a follower gives its leader the usual time to answer."""
+        core = self._core
+        core.no_room = False
+        if isinstance(core.role, Follower):
+            core.role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
         return self._poll(now_ms)
 
     # The network

@@ -5,7 +5,7 @@ different: the log is fsynced before it counts, checkpoints take the place of re
 that was fsynced: damage below what was ever flushed (see `flushed`) is an error, for a person to look at, and only what
 had not been flushed is cut. An fsync that fails ends the process; the next one may read from the page cache what is not
 on disk, and no further fsync writes that. So what was not known to be flushed, `quorum-state` too, is written again at
-start, before anybody is told of it.
+start, before anybody is told of it. A change that finds no room waits for some (`no_room`).
 
 Reads happen at start, on a blocking disk. Later everything is an operation; `take_operations` asks for one flush of
 all that was appended since the last, so the appends of one turn share an fsync, and so do those made while one runs.
@@ -29,10 +29,11 @@ from penstock.log.loading import OpenArguments
 from penstock.log.log import Log
 from penstock.log.names import CORRUPT, PARTITION_METADATA
 from penstock.log.opening import open_log
-from penstock.log.operations import UnlinkFiles
+from penstock.log.operations import LogOperation, UnlinkFiles
 from penstock.log.producer_state import Origin
 from penstock.log.recovery import recover_log
 from penstock.log.results import Randomness
+from penstock.log.space import is_full
 from penstock.raft.checkpoint import (
     BOOTSTRAP,
     PARTIAL_SUFFIX,
@@ -45,6 +46,7 @@ from penstock.raft.checkpoint import (
 from penstock.raft.election import FILE, ElectionState, format_election, parse_election
 from penstock.raft.flushed import FILE as NOTE
 from penstock.raft.flushed import LowerFlushed, NoteFlushed, noted, read_flushed
+from penstock.raft.no_room import NoRoom
 from penstock.raft.operations import (
     DeleteCheckpoints,
     Installed,
@@ -92,6 +94,15 @@ class StorageOwner(Protocol):
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         """A checkpoint is complete and durable."""
 
+    def checkpoint_found_no_room(self, now_ms: int) -> None:
+        """A checkpoint was not written, since there is no room for it."""
+
+    def has_no_room(self, error: OSError, now_ms: int) -> None:
+        """Nothing more becomes durable before there is room on the disk; what was asked for is done then."""
+
+    def has_room(self, now_ms: int) -> None:
+        """Everything that waited for room is done."""
+
     def storage_failed(self, error: Exception, now_ms: int) -> None:
         """An operation failed. Nothing more is written or reported."""
 
@@ -102,6 +113,7 @@ class Storage:
     Attributes:
         election: what `quorum-state` said at start.
         checkpoints: complete checkpoints with (size in bytes, time written), oldest first.
+        no_room: what waits for room on the disk.
     """
 
     def __init__(
@@ -142,6 +154,7 @@ class Storage:
         self.checkpoints = self._find_checkpoints()
         self.election = self._read_election()
         self.log = self._open_log(settings, random, now_ms)
+        self.no_room = NoRoom(self.log.files.fuse)
         newest = next(reversed(self.checkpoints), None)
         if newest is not None and newest.end_offset > 0 and not self._leads_to(newest):
             self._begin_after(newest, now_ms)
@@ -158,7 +171,7 @@ class Storage:
 
     def _begin_after(self, checkpoint: CheckpointId, now_ms: int) -> None:
         """Ends what a crash has interrupted: a snapshot was installed, and the log had still to begin at its end."""
-        LowerFlushed(self.disk.directory, self, self.name, 0).run(self.disk)
+        LowerFlushed(self.log, self, 0).run(self.disk)
         self.log.truncate_fully_and_start_at(checkpoint.end_offset, now_ms)
         for operation in self.log.take_operations():
             self.log.operation_completed(operation, operation.run(self.disk), now_ms)
@@ -239,7 +252,15 @@ class Storage:
     def persist_election(self, state: ElectionState, kraft_version: int, voter_ids: Iterable[int]) -> None:
         """Writes `quorum-state`; the owner's `election_persisted` follows."""
         content = format_election(state, kraft_version, voter_ids)
-        self._operations.append(PersistElection(self.disk.directory, self.name, self, state, content))
+        behind = [*self.no_room.kept, *self._operations] if self.no_room.waits else []
+        waiting = [each for each in behind if isinstance(each, PersistElection)]
+        if not waiting:
+            self._operations.append(PersistElection(self.log, self, state, content))
+            return
+        first, *others = waiting  # the last one counts, and an epoch may be on disk before a record of an earlier one
+        first.state, first.content = state, content
+        self.no_room.kept = [each for each in self.no_room.kept if each not in others]
+        self._operations = [each for each in self._operations if each not in others]
 
     def write_checkpoint(self, checkpoint: CheckpointId, batches: Callable[[], Iterable[bytearray]]) -> None:
         """Writes a checkpoint from `batches()`; the owner's `checkpoint_written` follows."""
@@ -248,7 +269,8 @@ class Storage:
     @property
     def has_operations(self) -> bool:
         """Whether `take_operations` may have something to do: if only to wait for a time, or for a flush to end."""
-        return bool(self._operations or self.log.files.pending or self._flush_wanted or self._deleted)
+        pending = self._operations or self.log.files.pending or self._flush_wanted or self._deleted
+        return bool(pending) or self.no_room.waits
 
     def take_operations(self, now_ms: int) -> list[Operation]:
         """The operations to run now, in order."""
@@ -261,15 +283,32 @@ class Storage:
             self._flush_wanted, self._flushing = False, True
             self.log.flush(now_ms)
         operations, self._operations = self._operations, []
-        return operations + self.log.take_operations()
+        if self.no_room.waits:
+            again = self.no_room.take(now_ms)
+            if again is None:
+                self._operations = [each for each in operations if isinstance(each, LogOperation)]
+                return [each for each in operations if not isinstance(each, LogOperation)]
+            operations = [*again, *operations]
+        operations += self.log.take_operations()
+        for operation in operations:
+            operation.owner = self  # it hears first whether there was room
+        self.no_room.sent(operations)
+        return operations
 
     def next_deadline_ms(self) -> int | None:
-        """When `take_operations` is wanted for files whose deletion was delayed."""
-        return self._deleted[0][0] if self._deleted else None
+        """When `take_operations` is wanted: for files whose deletion was delayed, or for what waits for room."""
+        retry_ms = None if self.failed else self.no_room.deadline_ms
+        if not self._deleted:
+            return retry_ms
+        return self._deleted[0][0] if retry_ms is None else min(retry_ms, self._deleted[0][0])
 
     def close(self, stopped: Callable[[int], None], now_ms: int) -> None:
-        """Flushes and closes the log; calls `stopped(now_ms)` when the files are complete."""
+        """Flushes and closes the log; calls `stopped(now_ms)` when the files are complete.
+
+        Where there is no room they are left as they are: what is not in them was acknowledged to nobody.
+        """
         self._stopped = stopped
+        self.failed = self.failed or self.no_room.waits
         if self.failed:
             stopped(now_ms)
         else:
@@ -361,15 +400,13 @@ class Storage:
     def truncate(self, offset: int, now_ms: int) -> None:
         """Cuts the log; `log_truncated` follows. The note of what was flushed is lowered first, durably."""
         self._operations += self.log.take_operations()
-        self._operations.append(LowerFlushed(self.disk.directory, self, self.name, offset))
+        self._operations.append(LowerFlushed(self.log, self, offset))
         if not self.log.truncate_to(offset, now_ms):
             raise AssertionError("a truncation makes the log shorter")
 
     def write_snapshot(self, snapshot: CheckpointId, position: int, data: Buffer) -> None:
         """Writes a piece of a snapshot; `snapshot_written` follows."""
-        self._operations.append(
-            WriteSnapshot(self.disk.directory, self.name, self, snapshot, position=position, data=data)
-        )
+        self._operations.append(WriteSnapshot(self.log, self, snapshot, position=position, data=data))
 
     def install_snapshot(self, snapshot: CheckpointId) -> None:
         """Takes a fetched snapshot over, if it is whole; `snapshot_installed` or `snapshot_refused` follows."""
@@ -383,7 +420,7 @@ class Storage:
         self._note_checkpoint(snapshot, installed.size_bytes, now_ms)
         self._installing = snapshot, installed
         self._operations += self.log.take_operations()
-        self._operations.append(LowerFlushed(self.disk.directory, self, self.name, 0))
+        self._operations.append(LowerFlushed(self.log, self, 0))
         self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
 
     def _note_checkpoint(self, checkpoint: CheckpointId, size_bytes: int, now_ms: int) -> None:
@@ -394,8 +431,14 @@ class Storage:
     # The end of operations
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        self.no_room.ended(operation)
         if self.failed:
             return
+        self._completed(operation, result, now_ms)
+        if self.no_room.is_over():
+            self.owner.has_room(now_ms)
+
+    def _completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         if isinstance(operation, PersistElection):
             self.owner.election_persisted(operation.state, now_ms)
         elif isinstance(operation, WriteCheckpoint):
@@ -405,13 +448,33 @@ class Storage:
             self.owner.snapshot_written(operation.snapshot, result, now_ms)
         elif isinstance(operation, InstallSnapshot):
             self._install(operation.snapshot, result, now_ms)
+        elif is_of_log(operation):
+            self.log.operation_completed(operation, result, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        self._fail(error, now_ms)
+        self.no_room.ended(operation)
+        if self.failed:
+            return
+        waited = self.no_room.waits
+        if self.no_room.keeps(operation, error, now_ms):
+            if self._stopped is not None:
+                self.failed = True
+                self._stopped(now_ms)
+            elif self.no_room.waits and not waited:
+                self.owner.has_no_room(error, now_ms)
+        elif isinstance(operation, WriteCheckpoint) and is_full(error):
+            self.owner.checkpoint_found_no_room(now_ms)
+        elif is_of_log(operation):
+            self.log.operation_failed(operation, error, now_ms)
+        else:
+            self._fail(error, now_ms)
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
         """Fails the metadata log after a bug has made its state unreliable."""
-        self._fail(error, now_ms)
+        if is_of_log(operation):
+            self.log.operation_broke(operation, error, now_ms)
+        else:
+            self._fail(error, now_ms)
 
     def log_broke(self, log: Log, error: Exception, now_ms: int) -> None:
         self._fail(error, now_ms)
@@ -444,9 +507,7 @@ class Storage:
         self._flushing = False
         if not self.failed:
             self._notes += 1
-            self._operations.append(
-                NoteFlushed(self.disk.directory, self, self.name, log.recovery_point, self._notes % 2)
-            )
+            self._operations.append(NoteFlushed(log, self, log.recovery_point, self._notes % 2))
             self.owner.log_flushed(log.recovery_point, now_ms)
 
     def log_cut(self, log: Log, now_ms: int) -> None:
@@ -475,11 +536,17 @@ class Storage:
         self._deleted.append((now_ms + log.config.file_delete_delay_ms, paths))
 
     def log_has_no_room(self, log: Log, error: OSError, now_ms: int) -> bool:
-        """The quorum counts on every record that it was given."""
+        """Is not asked: what finds no room is kept before the log hears of it."""
         return False
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         self._fail(error, now_ms)
+
+
+def is_of_log(operation: Operation) -> bool:
+    """Whether the log itself has asked for an operation, and hears of its end."""
+    own = PersistElection | LowerFlushed | NoteFlushed | WriteSnapshot
+    return isinstance(operation, LogOperation) and not isinstance(operation, own)
 
 
 @contextmanager

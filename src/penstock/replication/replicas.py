@@ -93,27 +93,27 @@ class Replicas:
             name = self._names[topic_id] = topic.name
         return name
 
-    def leader(self, topic: str, index: int, now_ms: int) -> Partition | ErrorCode:
+    def leader(self, topic: str, index: int, now_ms: int, *, patient: bool = False) -> Partition | ErrorCode:
         """The partition, if this node leads it; otherwise the error for the client.
 
-        Raises NotOpen while its log is being opened or recovered.
+        Raises NotOpen while its log is being opened or recovered; if that waits for room, only to who is `patient`.
         """
         partition = self._partitions.get((topic, index))
         registration = None
         if partition is None:
             registration = self.image.partition(topic, index)
-            if not self.caught_up:
-                return ErrorCode.NOT_LEADER_OR_FOLLOWER
-            if registration is None:
-                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if registration.leader != self.node_id:
-                return self._led_elsewhere(topic, index)
+            if not self.caught_up or registration is None or registration.leader != self.node_id:
+                return self._not_led(topic, index)
             if not self._logs().exists(topic, index):
                 self.create(topic, index, now_ms)
         try:
             log = self._logs().log(topic, index, now_ms)
         except StorageError:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        except NotOpen as missing:
+            if missing.no_room and not patient:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            raise
         if partition is not None:
             if partition.log is not log:
                 partition.reopened(log)
@@ -121,8 +121,12 @@ class Replicas:
         assert registration is not None
         return self._lead(topic, index, registration, log, now_ms)
 
-    def _led_elsewhere(self, topic: str, index: int) -> ErrorCode:
+    def _not_led(self, topic: str, index: int) -> ErrorCode:
         """The error for a partition not led here: KAFKA_STORAGE_ERROR if its replica here is lost, as in Kafka."""
+        if not self.caught_up:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.image.partition(topic, index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         logs = self._logs()
         lost = logs.exists(topic, index) and logs.directory_of(topic, index).error is not None
         return ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NOT_LEADER_OR_FOLLOWER

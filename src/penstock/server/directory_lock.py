@@ -59,6 +59,11 @@ class DirectoryLock:
         _handed_over[self.path] = _locked.pop(self.path)
 
 
+def has_been_locked(path: str) -> bool:
+    """Whether a process has ever locked a log directory."""
+    return os.path.exists(f"{path}/{LOCK_FILE}")
+
+
 def holder_of(path: str) -> int | None:
     """The process that holds the lock of a log directory, None if nobody does; asks only, and takes no lock.
 

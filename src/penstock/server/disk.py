@@ -104,6 +104,7 @@ class BlockingDisk:
         self.durable = durable
         self.handles = FileHandles(self.path, descriptors_max, writable=writable)
         self._fsyncs = Helpers(f"penstock-fsync-{directory}", FSYNC_HELPERS_MAX)
+        self._place = place_of(self.path)
         self.loop = LoopDisk(self, nowait=writable and probed and supports_nowait(self.path))
 
     def close(self) -> None:
@@ -176,7 +177,16 @@ class BlockingDisk:
         found.sort(key=lambda info: info.name)
         return found
 
+    def _check_place(self) -> None:
+        """Raises OSError if the path means another directory by now: its file system was unmounted, most likely.
+
+        Files that are open would still be written, and new ones would be made on the file system below.
+        """
+        if place_of(self.path) != self._place:
+            raise OSError(errno.ENODEV, "another directory is there than before: was its disk unmounted?", self.path)
+
     def free_bytes(self) -> int:
+        self._check_place()
         status = os.statvfs(self.path)
         return status.f_bavail * status.f_frsize
 
@@ -239,6 +249,7 @@ class BlockingDisk:
 
     def replace(self, path: str, data: Buffer) -> None:
         """Replaces a file (see `Disk`); the temporary file has the suffix `.tmp`, as in Kafka, and is not kept open."""
+        self._check_place()
         temporary = f"{self._full(path)}.tmp"
         descriptor = self._open_beside(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
@@ -281,6 +292,7 @@ class BlockingDisk:
             self.handles.remove(path, os.unlink)
 
     def make_directory(self, path: str) -> None:
+        self._check_place()
         try:
             os.mkdir(self._full(path), 0o755)
         except FileExistsError:
@@ -303,6 +315,7 @@ class LoopDisk(BlockingDisk):
         self.path = disk.path
         self.durable = disk.durable
         self.handles = disk.handles
+        self._place = disk._place
         self.loop = self
         self.nowait = nowait
         self._granted: OrderedDict[tuple[str, int, int], None] = OrderedDict()
@@ -359,6 +372,15 @@ class LoopDisk(BlockingDisk):
             return os.preadv(descriptor, [buffer], position, os.RWF_NOWAIT)
         except BlockingIOError:
             return 0
+
+
+def place_of(path: str) -> tuple[int, int] | None:
+    """Which directory a path means; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def write_all(descriptor: int, position: int, chunks: Sequence[Buffer]) -> int:

@@ -257,6 +257,7 @@ def report(event: LogEvent) -> None:
     log(str(event))
 
 
-SERIOUS_EVENTS = frozenset(
-    {"DirectoryFailed", "DirectoryFull", "LogBroken", "RecordsLost", "TailCut", "CheckpointUnreadable", "LogNotCleaned"}
-)
+SERIOUS_EVENTS = frozenset({
+    "CheckpointUnreadable", "DirectoryFailed", "DirectoryFull", "LogBroken", "LogNotCleaned", "MetadataLogFull",
+    "NotStoppedCleanly", "RecordsLost", "TailCut",
+})  # fmt: skip

@@ -115,3 +115,14 @@ def test_what_is_packaged_has_regular_expressions_and_runs_what_there_is() -> No
         "penstock server container /etc/penstock/server.properties"
         in (ROOT / "packaging" / "container-run").read_text()
     )
+
+
+def test_a_volume_that_is_missing_later_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    own = {**COMPOSE, "KAFKA_LOG_DIRS": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+    prepare(settings(own), own)
+    (tmp_path / "a" / ".lock").touch()  # a node has run
+    (tmp_path / "b" / "meta.properties").unlink()
+    prepare(settings(own), own)
+    assert not (tmp_path / "b" / "meta.properties").exists()
+    prepare(settings(own), {**own, "FORMAT_NEW_DIRECTORIES": "true"})
+    assert (tmp_path / "b" / "meta.properties").exists()

@@ -14,6 +14,7 @@ from threading import Barrier, Thread
 from typing import Any
 
 import pytest
+from support.file_systems import Mount
 
 from penstock.errors import NotResident, StorageError
 from penstock.log.disk import FSYNC_FAILED, FileSlice
@@ -477,3 +478,26 @@ def test_a_failed_fsync_is_the_callers_to_hear(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(OSError, match="Input/output"):
         disk.fsync("a")
     disk.close()
+
+
+def test_nothing_new_is_made_where_a_disk_was_mounted(tmp_path: Path) -> None:
+    mount = Mount(tmp_path / "content", tmp_path / "disk")
+    mount.mount()
+    try:
+        disk = BlockingDisk(0, str(mount.at))
+        disk.make_directory("t-0")
+        disk.write("t-0/a", 0, [b"there"])
+        mount.unmount()
+        for change in (
+            lambda: disk.replace("checkpoint", b"offsets"),
+            lambda: disk.make_directory("t-1"),
+            lambda: disk.write("t-0/b", 0, [b"more"]),
+            disk.free_bytes,
+        ):
+            with pytest.raises(OSError, match=r"was its disk unmounted|No such file"):
+                change()
+        disk.close()
+        assert list(mount.at.iterdir()) == []
+        assert [path.name for path in (mount.content / "t-0").iterdir()] == ["a"]
+    finally:
+        mount.unmount()

@@ -92,6 +92,10 @@ class Harness:
 
     def quorum_stirred(self) -> None: ...
 
+    def metadata_log_has_no_room(self, error: OSError, now_ms: int) -> None: ...
+
+    def metadata_log_has_room(self, now_ms: int) -> None: ...
+
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failures.append(error)
         self.history.append(f"failed: {error}")

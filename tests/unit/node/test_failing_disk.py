@@ -13,6 +13,8 @@ from support.requests import batch, fetch, partitions_of, produced, values_of, w
 from penstock.errors import ConfigError, ErrorCode
 from penstock.log.compaction.task import CleanLog
 from penstock.log.events import DirectoryFailed
+from penstock.log.meta_properties import FILE
+from simulator.world.disk import SimulatedDisk
 
 ERRORS = pytest.mark.parametrize(
     "number",
@@ -23,6 +25,7 @@ ERRORS = pytest.mark.parametrize(
         pytest.param(errno.ENOENT, id="the mount has vanished"),
     ],
 )
+OFFLINE = "kafka_log_logmanager_logdirectoryoffline"
 CHANGES = (
     "write",
     "truncate",
@@ -105,12 +108,74 @@ def test_at_the_start(node: Node, number: int) -> None:
     check_the_other_serves(node, lost, served)
 
 
-def test_a_mount_that_is_missing_at_the_start_is_said_to_be_unformatted(node: Node) -> None:
-    """The node does not start: it would take the empty place for a new disk."""
+def test_a_mount_that_is_missing_at_the_start(node: Node) -> None:
+    """The others serve, its replicas are made nowhere else, and it serves again when it is there."""
+    lost, served = on(node, 1), on(node, 0)
     node.stop()
-    fail(node, errno.ENOENT, *CHANGES, "read", "list", "free_bytes")
-    with pytest.raises(ConfigError, match="/data/1 is not formatted"):
+    missing, node.disks[1] = node.disks[1], SimulatedDisk(1, clock=lambda: node.now_ms)
+    node.start()
+    check_the_other_serves(node, lost, served)
+    (said,) = [str(event) for event in node.events if isinstance(event, DirectoryFailed)]
+    assert said == (
+        "log directory /data/1 is offline: it has no meta.properties: mount its disk and start again, or, if it is new,"
+        " format it with `penstock storage format --ignore-formatted`"
+    )
+    offline = {
+        sample.labels["logDirectory"]: sample.value for sample in node.broker.metrics() if sample.name == OFFLINE
+    }
+    assert offline == {"/data/0": 0, "/data/1": 1}
+    node.advance(600_000)
+    assert node.disks[1].paths() == []
+    node.create_topic("u", partitions=2)
+    assert all(node.broker.logs.directory_of("u", index).index == 0 for index in range(2))
+    node.stop()
+    node.disks[1] = missing
+    node.start()
+    read = partitions_of(node.connect().ask(fetch("t", wanted(lost)), 12))[lost]
+    assert values_of(read) == [b"value"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 90, b"version=1\nnode.id=1\n", b"version=1\ncluster.id=x\nnode.id=no\n"]
+)
+def test_a_damaged_meta_properties_at_the_start(node: Node, content: bytes) -> None:
+    lost, served = on(node, 1), on(node, 0)
+    node.stop()
+    node.disks[1].unlink(FILE)
+    node.disks[1].write(FILE, 0, [content])
+    node.start()
+    check_the_other_serves(node, lost, served)
+
+
+def test_of_another_cluster_is_no_fault_of_a_disk(node: Node) -> None:
+    node.stop()
+    content = node.disks[1].content(FILE)
+    node.disks[1].replace(FILE, content.replace(b"cluster.id=4L6", b"cluster.id=5L6"))
+    with pytest.raises(ConfigError, match="cluster id mismatch: /data/1"):
         node.start()
+
+
+def test_without_the_metadata_logs_directory_a_node_does_not_start_and_changes_nothing(node: Node) -> None:
+    node.stop()
+    before = {path: node.disks[1].content(path) for path in node.disks[1].paths()}
+    there, node.disks[0] = node.disks[0], SimulatedDisk(0)
+    with pytest.raises(ConfigError, match="metadata log directory /data/0 cannot be used: it has no meta"):
+        node.start()
+    assert {path: node.disks[1].content(path) for path in node.disks[1].paths()} == before
+    node.disks[0] = there
+    node.start()
+    assert node.broker.logs.previous_broker_epoch >= 0, "the clean stop still counts"
+
+
+def test_a_disk_that_fails_when_its_mark_of_a_clean_stop_is_removed(node: Node) -> None:
+    lost, served = on(node, 1), on(node, 0)
+    node.stop()
+    fail(node, errno.EROFS, *CHANGES)
+    node.start()
+    check_the_other_serves(node, lost, served)
+    registered = node.broker.lifecycle.registration
+    assert registered is not None
+    assert registered.log_dirs == (node.broker.logs.table.directories[0].id,)
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENODEV])

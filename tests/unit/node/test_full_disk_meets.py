@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from support.broker import Node
-from support.requests import batch, produce, produced
+from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
 from penstock.config.values import MiB
 from penstock.errors import ErrorCode
@@ -275,3 +275,34 @@ def test_recovery_goes_on_after_the_log_that_waited_for_room_was_deleted() -> No
     node.advance(10_000)
     assert [replica.state for replica in table.of_directory(table.directories[1])] == [State.CLOSED] * 2
     assert any(isinstance(event, RecoveryFinished) for event in node.events)
+
+
+@pytest.mark.parametrize("crashed", [True, False], ids=["to recover a log", "to make its directory"])
+def test_nobody_waits_where_there_is_no_room(crashed: bool) -> None:
+    """Neither the request nor what follows it on the connection, which may be for another disk."""
+    node = Node(directories=2, penstock_log_dir_reserve_bytes=0)
+    node.create_topic("t", partitions=2)
+    lost = next(index for index in range(2) if node.broker.logs.directory_of("t", index).index == 1)
+    for index in range(2):
+        assert produced(node.connect(), "t", batch(b"v" * 5_000), partition=index).error_code == 0
+    name = "t"
+    if crashed:
+        node.disks[1].capacity_bytes = 0
+        node.crash(power_failed=False)
+        node.advance(300)
+    else:
+        node.disks[1].capacity_bytes = 0
+        name = "u"
+        node.create_topic(name, partitions=2)
+        lost = next(index for index in range(2) if node.broker.logs.directory_of(name, index).index == 1)
+    client = node.connect()
+    assert produced(client, name, batch(), partition=lost).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    read = partitions_of(client.ask(fetch(name, wanted(lost)), 12))[lost]
+    assert read.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert produced(client, name, batch(), partition=1 - lost).error_code == 0
+    node.advance(10_000)
+    assert not failed(node)
+    node.disks[1].capacity_bytes = None
+    node.advance(5_000)
+    assert produced(client, name, batch(b"later"), partition=lost).error_code == 0
+    assert values_of(partitions_of(client.ask(fetch(name, wanted(lost)), 12))[lost])[-1] == b"later"

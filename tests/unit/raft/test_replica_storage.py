@@ -99,6 +99,15 @@ class Files:
     def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> None:
         self.told.append(("refused", snapshot))
 
+    def checkpoint_found_no_room(self, now_ms: int) -> None:
+        self.told.append(("no room for a checkpoint",))
+
+    def has_no_room(self, error: OSError, now_ms: int) -> None:
+        self.told.append(("no room",))
+
+    def has_room(self, now_ms: int) -> None:
+        self.told.append(("room",))
+
     def storage_failed(self, error: Exception, now_ms: int) -> None:
         raise error
 
