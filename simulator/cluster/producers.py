@@ -165,11 +165,15 @@ class IdempotentProducer(Writer):
         builder = BatchBuilder(
             producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=batch.base_sequence
         )
-        for value in batch.values:
-            builder.append(self.load.simulation.now_ms, None, value)
+        self._fill(builder, batch.values)
         self._in_flight += 1
         request = produce(self.partition, builder, acks=-1)
         self.client.ask(leader, request, PRODUCE_VERSION, lambda response: self._answered(leader, batch, response))
+
+    def _fill(self, builder: BatchBuilder, values: Sequence[bytes]) -> None:
+        """Puts the records of a batch into it, each time that it is sent."""
+        for value in values:
+            builder.append(self.load.simulation.now_ms, None, value)
 
     def _answered(self, leader: Address, batch: Batch, response: Any) -> None:
         self._in_flight -= 1
