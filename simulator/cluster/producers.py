@@ -216,6 +216,10 @@ class IdempotentProducer(Writer):
         lost = self._in_flight_max > 1 or self.partition.unclean
         check(lost, "a producer's state survives", detail)
         self.load.simulation.trace(f"{detail}; a new producer id goes on")
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """What is under way counts as failed, which may mean appended, and a new producer id goes on."""
         self.window.clear()
         self.producer_id = -1
         self._sequence = 0

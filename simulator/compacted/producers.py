@@ -47,6 +47,23 @@ class KeyedProducer(IdempotentProducer):
             names.append(name)
         return names
 
+    def _repeat(self) -> None:
+        """Gives up what may soon be deleted for its age (`delivery.timeout.ms`): whoever has a replica made by then
+        does not know of it, and would take it again."""
+        if not self._is_late:
+            super()._repeat()
+            return
+        self._give_up()
+        self.go_on()
+
+    @property
+    def _is_late(self) -> bool:
+        retention_ms = self.history.cleanup.retention_ms
+        if retention_ms is None or not self.window:
+            return False
+        oldest = self.history.written[self.window[0].values[0]]
+        return self.load.simulation.now_ms - oldest.timestamp_ms >= retention_ms // 2
+
     def _fill(self, builder: BatchBuilder, values: Sequence[bytes]) -> None:
         builder.codec = self._codec
         for name in values:
