@@ -35,6 +35,10 @@ def test_compacted_topics_keep_every_rule(name: str, seed: int) -> None:
     CompactedWorld(seed, COMPACTED_SCENARIOS[name]).run()
 
 
+def test_a_batch_stays_that_is_the_last_of_its_producer_once_a_later_one_is_truncated() -> None:
+    CompactedWorld(5_023, COMPACTED_SCENARIOS["compacted"]).run()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", MORE_SEEDS)
 @pytest.mark.parametrize("name", COMPACTED_SCENARIOS)
