@@ -2,7 +2,7 @@
 #
 #   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
 #   make test       the tests, a few minutes
-#   make simulate   510 simulated clusters, 210 of them with consumer groups (SEEDS=1..12 GROUP_SEEDS=1..30)
+#   make simulate   534 simulated clusters, 210 of them with consumer groups (SEEDS=1..12 GROUP_SEEDS=1..30)
 #   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die
 #   make test-other-pythons  the unit tests on every newer Python that this machine has (OTHER_PYTHONS=3.13)
 #   make test-all   all of these, and the long runs: thousands of seeds, storms of kills

@@ -19,11 +19,12 @@ from collections.abc import Sequence
 
 from penstock.cli.parser import Parser
 from simulator.cluster.scenarios import SCENARIOS
+from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import HASH_SEEDS, Outcome, Task, run_all
 from simulator.worlds import WORLDS, seed_range
 
-FAMILIES = {"clusters": tuple(SCENARIOS), "consumers": tuple(GROUP_SCENARIOS)}
+FAMILIES = {"clusters": (*SCENARIOS, *COMPACTED_SCENARIOS), "consumers": tuple(GROUP_SCENARIOS)}
 """Scenarios that are run by one name, one after the other."""
 
 

@@ -1,8 +1,8 @@
 """What can be simulated, by name; each runs one seed and gives the simulation that it was, whose trace has a hash.
 
 `log` is log directories alone, `raft` a metadata quorum alone (`raft-full` one whose disks run full), `node` a whole
-node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), or of one with consumer
-groups (`simulator.groups.scenarios`).
+node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), of one with compacted
+topics (`simulator.compacted.scenarios`), or of one with consumer groups (`simulator.groups.scenarios`).
 A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
 """
 
@@ -15,6 +15,8 @@ from contextlib import contextmanager
 
 from simulator.cluster.scenarios import SCENARIOS, Scenario
 from simulator.cluster.world import ClusterWorld
+from simulator.compacted.scenarios import COMPACTED_SCENARIOS
+from simulator.compacted.world import CompactedWorld
 from simulator.groups.scenarios import GROUP_SCENARIOS, GroupScenario
 from simulator.groups.world import GroupWorld
 from simulator.log.world import LogWorld
@@ -28,6 +30,11 @@ def cluster_world(scenario: Scenario) -> Callable[[int], Simulation]:
     return lambda seed: ClusterWorld(seed, scenario).run()
 
 
+def compacted_world(scenario: Scenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario with compacted topics."""
+    return lambda seed: CompactedWorld(seed, scenario).run()
+
+
 def group_world(scenario: GroupScenario) -> Callable[[int], Simulation]:
     """What runs one seed of a scenario with consumer groups."""
     return lambda seed: GroupWorld(seed, scenario).run()
@@ -39,6 +46,7 @@ WORLDS: dict[str, Callable[[int], Simulation]] = {
     "raft": lambda seed: RaftWorld(seed).run(),
     "raft-full": lambda seed: RaftWorld(seed, full_disks=True).run(),
     **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
+    **{name: compacted_world(scenario) for name, scenario in COMPACTED_SCENARIOS.items()},
     **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},
 }
 SEEDS_MAX = 10_000_000

@@ -68,6 +68,11 @@ class ClusterChecker:
         self._seen_images: dict[int, MetadataImage] = {}
         self._seen_partitions: dict[Partition, tuple[int, int, int]] = {}
 
+    def highest_watermark(self, topic: str, index: int) -> int:
+        """The highest that a partition's high watermark was on any of its leaders."""
+        found = self.image.topics_by_name.get(topic)
+        return 0 if found is None else self._highest.get((found.id, index), 0)
+
     def check(self, machine: Machine) -> None:
         """Looks at a node after one of its events."""
         broker = machine.broker

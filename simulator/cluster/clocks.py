@@ -18,17 +18,24 @@ STEPS_MS = (100, 12_000, 300_000, 86_400_000)
 UNIT_MS = 100
 """Steps are multiples of it: a process that starts rounds its deadlines to ticks of what it counts by."""
 AHEAD_MS_MAX = 2 * 86_400_000
-"""No clock goes further off than this, so that retention has nothing to do yet."""
+"""Usually no clock goes further off than this, so that retention has nothing to do yet."""
 INTERVAL_MS = (100, 2_500)
 SEED = 0xC10C
 
 
 class Clocks:
-    """Sets clocks from `begin` on, for as long as the simulation lasts."""
+    """Sets clocks from `begin` on, for as long as the simulation lasts.
 
-    def __init__(self, simulation: Simulation, machines: Sequence[Machine]) -> None:
+    Args:
+        ahead_ms_max: no clock goes further off than this.
+    """
+
+    def __init__(
+        self, simulation: Simulation, machines: Sequence[Machine], *, ahead_ms_max: int = AHEAD_MS_MAX
+    ) -> None:
         self._simulation = simulation
         self._machines = machines
+        self._ahead_ms_max = ahead_ms_max
         self._random = Random(SEED ^ simulation.seed)
 
     def begin(self) -> None:
@@ -40,7 +47,7 @@ class Clocks:
         machine = random.choice(list(self._machines))
         bound_ms = random.choice(STEPS_MS)
         step_ms = random.randint(-bound_ms // UNIT_MS, bound_ms // UNIT_MS) * UNIT_MS
-        if abs(machine.wall_ahead_ms + step_ms) <= AHEAD_MS_MAX:
+        if abs(machine.wall_ahead_ms + step_ms) <= self._ahead_ms_max:
             self._simulation.remark(f"the clock of {machine.host} is set by {step_ms:+} ms")
             machine.step_clock(step_ms)
         self.begin()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.raft.topic import METADATA
 from simulator.cluster.fault_injection import DOWN_MS, End, FaultTarget
+from simulator.world.checks import check
 from simulator.world.machine import EVENT_US, Machine
 from simulator.world.network import Quality
 
@@ -11,6 +13,8 @@ LONG_PAUSE_MS = (5_000, 20_000)
 SLOW_EVENT_US = 2_000
 SLOW_LINK = Quality(latency_us=(10_000, 120_000), bytes_per_s=200_000)
 ROOM_BYTES_MAX = 30_000
+MORE_THAN_RESERVE_BYTES_MAX = 3_000
+RESERVED = "checkpoints and the metadata log find the room that is kept for them"
 CRASH_AFTER_CHANGES_MAX = 200
 FAIL_AFTER_FSYNCS_MAX = 40
 STOPPED_AFTER_MS_MAX = 500
@@ -230,12 +234,44 @@ def disk_full(cluster: FaultTarget) -> End | None:
     disk = cluster.simulation.random.choice(list(machine.disks))
     used_bytes = sum(disk.size(path) for path in disk.paths())
     disk.capacity_bytes = used_bytes + cluster.simulation.random.randrange(ROOM_BYTES_MAX)
+    disk.refused = []
     cluster.say(f"disk {disk.directory} of {machine.host} fills up")
 
     def end() -> None:
         disk.capacity_bytes = None
 
     return end
+
+
+def reserve_is_left(cluster: FaultTarget) -> End | None:
+    """A disk has little more room left than what is kept in reserve: clients cannot take away what checkpoints and the
+    metadata log need."""
+    machine = cluster.one()
+    reserve_bytes = None if machine is None else machine.settings.penstock_log_dir_reserve_bytes
+    if machine is None or reserve_bytes is None:
+        return None
+    disk = cluster.simulation.random.choice(list(machine.disks))
+    if disk.capacity_bytes is not None:
+        return None
+    used_bytes = sum(disk.size(path) for path in disk.paths())
+    used_bytes += cluster.simulation.random.randrange(MORE_THAN_RESERVE_BYTES_MAX)
+    disk.capacity_bytes = capacity_bytes = used_bytes + reserve_bytes
+    refused: list[str] = []
+    disk.refused = refused
+    cluster.say(f"disk {disk.directory} of {machine.host} has its reserve left, and a little more")
+
+    def end() -> None:
+        if disk.capacity_bytes == capacity_bytes:
+            disk.capacity_bytes = None
+        without = sorted({path for path in refused if is_reserved_for(path)})
+        check(not without, RESERVED, f"disk {disk.directory} of {machine.host}: {without[:3]}")
+
+    return end
+
+
+def is_reserved_for(path: str) -> bool:
+    """Whether a file is one of those that the reserve is for."""
+    return path.removesuffix(".tmp").endswith("checkpoint") or path.startswith(METADATA.directory)
 
 
 def fsync_fails(cluster: FaultTarget) -> End | None:

@@ -16,6 +16,9 @@ from simulator.world.checks import check
 KEEPS = "an offset keeps its value"
 SURVIVES = "what was acknowledged survives"
 ONCE = "nothing is there twice"
+WRITTEN = "nothing is served that was not written"
+EVERYTHING_MAY_GO = 1 << 60
+"""Where a partition may start whose records retention deletes."""
 
 
 class PartitionHistory:
@@ -71,7 +74,7 @@ class PartitionHistory:
     def saw(self, offset: int, value: bytes) -> None:
         """A reader was served a value."""
         where = f"{self.name} at {offset}"
-        check(value in self.sent, "nothing is served that was not written", f"{where}: {value[:60]!r}")
+        check(value in self.sent, WRITTEN, f"{where}: {value[:60]!r}")
         if self.unclean:
             return
         acknowledged = self.acknowledged.get(offset, value)

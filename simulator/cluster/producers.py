@@ -165,11 +165,15 @@ class IdempotentProducer(Writer):
         builder = BatchBuilder(
             producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=batch.base_sequence
         )
-        for value in batch.values:
-            builder.append(self.load.simulation.now_ms, None, value)
+        self._fill(builder, batch.values)
         self._in_flight += 1
         request = produce(self.partition, builder, acks=-1)
         self.client.ask(leader, request, PRODUCE_VERSION, lambda response: self._answered(leader, batch, response))
+
+    def _fill(self, builder: BatchBuilder, values: Sequence[bytes]) -> None:
+        """Puts the records of a batch into it, each time that it is sent."""
+        for value in values:
+            builder.append(self.load.simulation.now_ms, None, value)
 
     def _answered(self, leader: Address, batch: Batch, response: Any) -> None:
         self._in_flight -= 1
@@ -212,6 +216,10 @@ class IdempotentProducer(Writer):
         lost = self._in_flight_max > 1 or self.partition.unclean
         check(lost, "a producer's state survives", detail)
         self.load.simulation.trace(f"{detail}; a new producer id goes on")
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """What is under way counts as failed, which may mean appended, and a new producer id goes on."""
         self.window.clear()
         self.producer_id = -1
         self._sequence = 0

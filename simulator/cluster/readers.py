@@ -146,10 +146,7 @@ class Reader:
     def _take(self, data: Any) -> bool:
         """Takes what was served; whether there was anything."""
         values = decoded(memoryview(data.records or b""), f"{self.partition.name} at {self.position}")
-        for _, header in headers(memoryview(data.records or b"")):
-            epoch = header.leader_epoch
-            detail = f"{self.name}: by epoch {self._epoch} of {self.partition.name} it was served one of {epoch}"
-            check(epoch <= self._epoch, FENCED, detail)
+        self._check_epochs(memoryview(data.records or b""))
         new = sorted(offset for offset in values if offset >= self.position)
         for offset in new:
             where = f"{self.name}: {offset} after {self.position - 1}"
@@ -158,3 +155,9 @@ class Reader:
             self.partition.saw(offset, values[offset])
             self.position += 1
         return bool(new)
+
+    def _check_epochs(self, content: memoryview) -> None:
+        for _, header in headers(content):
+            epoch = header.leader_epoch
+            detail = f"{self.name}: by epoch {self._epoch} of {self.partition.name} it was served one of {epoch}"
+            check(epoch <= self._epoch, FENCED, detail)

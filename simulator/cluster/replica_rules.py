@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from penstock.metadata.image import MetadataImage
+from penstock.metadata.image import MetadataImage, PartitionRegistration
 from penstock.node.handlers.produce import Produce
 from penstock.raft.topic import METADATA
 from penstock.records.batch import BatchHeader, headers
@@ -67,6 +67,17 @@ def check_waiting(partition: Partition, where: str) -> None:
             check(not answered, ANSWERED, f"{where}: somebody waits for {offset}")
 
 
+def led_partition(
+    machines: dict[int, Machine], registration: PartitionRegistration, topic: str, index: int
+) -> Partition | None:
+    """A partition on its leader, if that runs, and leads in the epoch of this metadata."""
+    if registration.leader < 0 or not machines[registration.leader].running:
+        return None
+    leading = machines[registration.leader].broker.replicas.leading()
+    led = next((each for each in leading if (each.topic, each.index) == (topic, index)), None)
+    return led if led is not None and led.leader_epoch == registration.leader_epoch else None
+
+
 class ReplicaRules:
     """Holds the replicas of partitions against their leaders."""
 
@@ -76,14 +87,10 @@ class ReplicaRules:
     def look(self, image: MetadataImage, topic: str, index: int, *, unclean: bool) -> None:
         """Compares the replicas of a partition with its leader, if that leads in the newest epoch."""
         registration = image.partition(topic, index)
-        if registration is None or registration.leader < 0 or not self._machines[registration.leader].running:
+        led = None if registration is None else led_partition(self._machines, registration, topic, index)
+        if registration is None or led is None:
             return
         leader = self._machines[registration.leader]
-        led = next(
-            (each for each in leader.broker.replicas.leading() if (each.topic, each.index) == (topic, index)), None
-        )
-        if led is None or led.leader_epoch != registration.leader_epoch:
-            return
         content = replica_bytes(leader, topic, index)
         leaders_end = led.log_end_offset
         for broker_id in registration.replicas:

@@ -155,8 +155,17 @@ SCENARIOS = {
         ),
         Scenario(
             "disks",
-            "writes and reads fail, disks are full, caches cold",
-            kinds=(faults.write_fails, faults.reads_fail, faults.disk_full, faults.cold_disk, faults.kill),
+            "writes and reads fail, disks are full or have little more room than their reserve, caches cold",
+            kinds=(
+                *(faults.write_fails, faults.reads_fail, faults.cold_disk, faults.kill),
+                *(faults.disk_full, faults.reserve_is_left, faults.reserve_is_left),
+            ),
+            settings={
+                "penstock_log_dir_reserve_bytes": 40_000,
+                "replica_fetch_max_bytes": 2_000,
+                "replica_fetch_response_max_bytes": 3_000,
+            },
+            limits={"SPACE_LOOK_MS": 100},
         ),
         Scenario(
             "clocks",

@@ -15,6 +15,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import penstock.log.limits
 import penstock.metadata.limits
 import penstock.node.limits
 import penstock.replication.limits
@@ -35,7 +36,7 @@ STEPS = (
     "MOVES_AT_ONCE_MAX",
 )
 """Limits of how much is done at once: whatever they are, the rest follows."""
-ROOMS = (penstock.metadata.limits, penstock.node.limits, penstock.replication.limits)
+ROOMS = (penstock.log.limits, penstock.metadata.limits, penstock.node.limits, penstock.replication.limits)
 REFUSED_SEEDS = 5
 """In each so manyth seed the metadata log refuses what an admin asks for."""
 SMALL_METADATA_SEGMENTS = {"internal_metadata_log_segment_bytes": SMALL_METADATA_SEGMENT_BYTES}

@@ -33,7 +33,7 @@ from simulator.cluster.clocks import AHEAD_MS_MAX, Clocks
 from simulator.cluster.decisions import DecisionChecker
 from simulator.cluster.directory_movers import DirectoryMover
 from simulator.cluster.fault_injection import Faults, FaultTarget
-from simulator.cluster.history import PartitionHistory
+from simulator.cluster.history import EVERYTHING_MAY_GO, PartitionHistory
 from simulator.cluster.load import Load
 from simulator.cluster.movers import Mover
 from simulator.cluster.producers import IdempotentProducer, PlainProducer
@@ -70,7 +70,6 @@ THINK_MS = (120, 300, 600)
 HALF_OPEN_PROBABILITY = 0.3
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 FIRST_CONTROLLER_ID = 11
-EVERYTHING_MAY_GO = 1 << 60
 AnyAdmin = Admin | Mover | DirectoryMover | ChaosAdmin | VoterAdmin
 CLOCKS_APART_MS_MAX = 2 * AHEAD_MS_MAX
 """Producers' clocks are right, and a broker takes their records however wrong its own is."""
@@ -270,15 +269,19 @@ class ClusterWorld:
         for machine in self.machines:
             self.simulation.after_ms(self.random.randrange(BOOT_SPREAD_MS), machine.start)
         self._wait_until(self._all_ready, START_MS_MAX, "a cluster starts", self._unready)
-        configs = {"index.interval.bytes": "200", "min.insync.replicas": str(1 + (self.replication_factor > 1))}
-        if self.scenario.durable:
-            configs["flush.messages"] = "1"
-        configs |= self.scenario.topic_configs
+        configs = self._topic_configs()
         self._make_topics(TOPICS, PARTITIONS, configs)
         if self.scenario.chaos_admins:
             self._make_topics([WILD], 1, configs)
         if self.voter_admin is not None:
             self._first_voters(self.voter_admin)
+
+    def _topic_configs(self) -> dict[str, str]:
+        """Of the topics of the load."""
+        configs = {"index.interval.bytes": "200", "min.insync.replicas": str(1 + (self.replication_factor > 1))}
+        if self.scenario.durable:
+            configs["flush.messages"] = "1"
+        return {**configs, **self.scenario.topic_configs}
 
     def _look(self) -> None:
         """Looks at the replicas every now and then; it changes nothing of the run."""
@@ -453,13 +456,16 @@ class ClusterWorld:
             self._left -= 1
 
         for partition in self.partitions:
-            reader = Reader(self.load, partition, f"last-reader-of-{partition.name}")
+            reader = self._last_reader(partition, f"last-reader-of-{partition.name}")
             reader.done = done
             reader.go_on()
         for admin in self.admins:
             admin.check_topics(done)
         rule = "a cluster that is well answers"
         self._wait_until(lambda: self._left == 0, END_MS_MAX, rule, lambda: f"{self._left} are not done")
+
+    def _last_reader(self, partition: PartitionHistory, name: str) -> Reader:
+        return Reader(self.load, partition, name)
 
     def _compare_metadata(self) -> None:
         """Nodes that are as far in the metadata log have the same metadata."""
@@ -472,13 +478,10 @@ class ClusterWorld:
 
     def _compare_replicas(self) -> None:
         """Every replica holds the same bytes, and they are what the clients know."""
-        for partition in self.partitions:
+        for partition in self._alike_in_the_end():
             registration = self._registration(partition)
             assert registration is not None
-            contents = {
-                broker_id: replica_bytes(self.checker.machines[broker_id], partition.topic, partition.index)
-                for broker_id in registration.replicas
-            }
+            contents = self._contents(partition, registration)
             if partition.may_start_at:
                 start = max(self._start_offset(broker_id, partition) for broker_id in registration.replicas)
                 contents = {broker_id: kept(content, start) for broker_id, content in contents.items()}
@@ -489,6 +492,17 @@ class ClusterWorld:
             values = decoded(memoryview(bytearray(first)), partition.name)
             partition.check_whole(values)
             self.simulation.trace(f"{partition.name} has {len(values)} records")
+
+    def _alike_in_the_end(self) -> Sequence[PartitionHistory]:
+        """Those whose replicas are compared byte for byte when all is over."""
+        return self.partitions
+
+    def _contents(self, partition: PartitionHistory, registration: PartitionRegistration) -> dict[int, bytes]:
+        """What each replica has."""
+        return {
+            broker_id: replica_bytes(self.checker.machines[broker_id], partition.topic, partition.index)
+            for broker_id in registration.replicas
+        }
 
     def _start_offset(self, broker_id: int, partition: PartitionHistory) -> int:
         log = self.checker.machines[broker_id].broker.logs.open_log(partition.topic, partition.index)

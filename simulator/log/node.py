@@ -60,6 +60,7 @@ class LogNode:
         restarted, crashed: called on those occasions.
         replicated: gives the high watermark of a log that has advanced; its end unless replaced.
         wall: what stamps and retention go by; tests set it.
+        task_us_max: of its lanes, from the next start on.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class LogNode:
         self.restarted: Callable[[], None] = lambda: None
         self.crashed: Callable[[], None] = lambda: None
         self.wall = WallTime()
+        self.task_us_max = 0
         self.running = False
         self.incarnation = 0
         self.manager: LogManager
@@ -108,6 +110,7 @@ class LogNode:
             wall=self.wall,
         )
         self._lanes = Lanes(self.simulation, self.disks, on_event=self.drain, on_crash=self._power_lost)
+        self._lanes.task_us_max = self.task_us_max
         self._tick_ms = None
         self.simulation.trace(f"start {self.incarnation}")
         try:

@@ -12,7 +12,7 @@ blocking one. Faults are set as attributes at any time:
   until a reboot the page cache gives back what the disk does not have.
 - `fail_write_at`: the write at that change fails with EIO and writes nothing.
 - `unreadable`: reads fail with EIO, but for what is in the page cache; set `cold` as well.
-- `capacity_bytes`: a write beyond it writes what fits and fails with ENOSPC.
+- `capacity_bytes`: a write beyond it writes what fits and fails with ENOSPC; `refused` are the paths of those.
 - `flip_bit(path, position, bit)`: the medium rots.
 
 `read_bytes` counts what was read, by path; `busy_us` is the time the disk would have needed, for virtual latency.
@@ -72,6 +72,7 @@ class SimulatedDisk:
         self.fail_write_at: int | None = None
         self.unreadable = False
         self.capacity_bytes: int | None = None
+        self.refused: list[str] = []
         self.lost_power = False
         self.fsync_failed = False
         self.changes = 0
@@ -142,6 +143,7 @@ class SimulatedDisk:
             file.change((position, data[:room]), self.clock())
         self._after_change()
         if room < len(data):
+            self.refused.append(path)
             raise os_error(errno.ENOSPC, path)
 
     def truncate(self, path: str, size_bytes: int) -> None:

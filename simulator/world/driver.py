@@ -19,6 +19,7 @@ from random import Random
 from typing import Any
 
 from penstock.log.disk import Operation
+from penstock.log.tasks import TaskOperation
 from simulator.world.clock import VirtualClock
 from simulator.world.disk import PowerLoss, SimulatedDisk
 
@@ -123,6 +124,8 @@ class Lanes:
 
     Attributes:
         stall_probability: how likely an operation waits for up to STALL_US_MAX before it begins.
+        task_us_max: up to this longer a task takes, as in a worker that others keep from running. What it reads and
+            writes is there from the beginning.
     """
 
     def __init__(
@@ -142,6 +145,7 @@ class Lanes:
         self._completed = completed
         self._failed = failed
         self.stall_probability = 0.0
+        self.task_us_max = 0
         self._queues: dict[tuple[int, str], deque[Operation]] = {}
         self._alive = True
 
@@ -191,6 +195,8 @@ class Lanes:
         except OSError as failure:
             error = failure
         took_us = disk.busy_us - before_us
+        if self.task_us_max and isinstance(operation, TaskOperation):
+            took_us += self._simulation.random.randrange(self.task_us_max)
         self._simulation.after_us(took_us, lambda: self._end(key, operation, result, error))
 
     def _end(self, key: tuple[int, str], operation: Operation, result: Any, error: OSError | None) -> None:

@@ -61,7 +61,7 @@ class Machine:
         events: what its log directories reported, of all incarnations.
         event_us: how long an event takes on its loop; more on a slow machine.
         loses_disk: whoever starts the machine after a clean stop takes its last disk out.
-        stall_probability: of an operation of its disks, see `Lanes`.
+        stall_probability, task_us_max: of operations on its disks, see `Lanes`; the latter from the next start on.
         reboots: a machine on which an fsync failed is rebooted when its process ends; else the process alone starts
             again, and finds what it wrote in a page cache that may not be what the disk has.
         restart_delay_ms: after a crash; None: it stays down until `start`.
@@ -100,6 +100,7 @@ class Machine:
         self.event_us = EVENT_US
         self.loses_disk = False
         self.stall_probability = 0.0
+        self.task_us_max = 0
         self.reboots = True
         self.restart_delay_ms: int | None = RESTART_DELAY_MS
         self.running = False
@@ -193,6 +194,7 @@ class Machine:
             failed=lambda operation, error, now_ms: self._ended(operation, None, error),
         )
         self._lanes.stall_probability = self.stall_probability
+        self._lanes.task_us_max = self.task_us_max
         self._tick_ms = None
         self._announced = False
         self.trace(f"start {self.incarnation}")

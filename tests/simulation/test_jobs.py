@@ -12,6 +12,7 @@ import pytest
 from simulator import jobs
 from simulator.__main__ import FAMILIES, main
 from simulator.cluster.scenarios import SCENARIOS
+from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import SAME_TRACE, run_all
 from simulator.world.checks import Violation
@@ -111,6 +112,7 @@ def test_what_simulated_nodes_log_stays_off_the_terminal() -> None:
 
 
 def test_the_page_about_the_simulator_tells_every_scenario() -> None:
-    rows = [f"| `{each.name}` | {each.doc} |" for each in (*SCENARIOS.values(), *GROUP_SCENARIOS.values())]
+    scenarios = (*SCENARIOS.values(), *COMPACTED_SCENARIOS.values(), *GROUP_SCENARIOS.values())
+    rows = [f"| `{each.name}` | {each.doc} |" for each in scenarios]
     told = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     assert told == rows

@@ -1,8 +1,8 @@
 """Faults that were once in the code, each planted again as a small patch, and the scenario that is to find it.
 
-Beside them stand the faults that were planted from the beginning (`cluster_mutations`, `group_mutations`), so that
-`ALL` is what the simulator is measured by: `tools/mutation_score.py` runs the seeds of each one's scenario until one
-fails. A mutant of which nothing can be seen in any simulated world stands in UNSEEN.
+Beside them stand the faults that were planted from the beginning (`cluster_mutations`, `compacted_mutations`,
+`group_mutations`), so that `ALL` is what the simulator is measured by: `tools/mutation_score.py` runs the seeds of each
+one's scenario until one fails. A mutant of which nothing can be seen in any simulated world stands in UNSEEN.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from simulator.cluster.world import LOST_DIRECTORY, STEADY
 from simulator.groups.coordinators import LISTED, SILENT
 from simulator.groups.history import STAYS
 from simulator.world.machine import FAILS, STIRRED
-from support import cluster_mutations, group_mutations
+from support import cluster_mutations, compacted_mutations, group_mutations
 from support import replication_mutations as replication
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -324,6 +324,7 @@ ALL = {
     **MUTANTS,
     **{
         name: Mutant(each.plant, each.scenario, each.found_by, each.rules)
-        for name, each in {**cluster_mutations.MUTATIONS, **group_mutations.MUTATIONS}.items()
+        for mutations in (cluster_mutations.MUTATIONS, compacted_mutations.MUTATIONS, group_mutations.MUTATIONS)
+        for name, each in mutations.items()
     },
 }

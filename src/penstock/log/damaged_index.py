@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from penstock.errors import StorageError
 from penstock.log.disk import Disk
+from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.segment import Segment
-from penstock.records.batch import MAGIC, MAGIC_POSITION
+from penstock.records.batch import is_old_message
 
 
 class DamagedFileError(StorageError):
@@ -62,16 +63,22 @@ def start_for(disk: Disk, segment: Segment, offset: int) -> Start:
     return Start(position, claimed_offset if position else None)
 
 
-def check_start(disk: Disk, segment: Segment, start: Start, base_offset: int) -> None:
+def check_start(disk: Disk, segment: Segment, start: Start, base_offset: int, *, old_bytes: int) -> None:
     """Raises DamagedIndexError if the batch found through the offset index, which has this base offset, is not the one
     meant.
 
-    A compressed message of an old format only tells its last offset, and its index entry may have its first.
+    A message of format 0 or 1, of `old_bytes` then, has little that tells it from other bytes, so its checksum is
+    looked at. A compressed one only tells its last offset, and its index entry may have its first.
     """
     position, claimed_offset = start
-    if claimed_offset is None or segment.base_offset <= base_offset <= claimed_offset:
+    if claimed_offset is None:
         return
-    if base_offset > claimed_offset and disk.read(segment.log_path, position + MAGIC_POSITION, 1) < bytes([MAGIC]):
+    if old_bytes:
+        near = segment.base_offset <= base_offset <= segment.base_offset + RELATIVE_OFFSET_MAX
+        fits = position + old_bytes <= segment.reserved_bytes
+        if near and fits and is_old_message(disk.read(segment.log_path, position, old_bytes)):
+            return
+    elif segment.base_offset <= base_offset <= claimed_offset:
         return
     raise start.wrong(segment, f"that one begins at {base_offset}")
 

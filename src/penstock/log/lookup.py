@@ -54,6 +54,7 @@ class Place(NamedTuple):
     size_bytes: int
     base_offset: int
     last_offset: int
+    is_old: bool = False
 
 
 def places(disk: Disk, path: str, position: int, end: int) -> Iterator[Place]:
@@ -74,7 +75,7 @@ def places(disk: Disk, path: str, position: int, end: int) -> Iterator[Place]:
             old = read_old_header(window, at)
             if old is None:
                 raise StorageError(f"{path} has no batch at {position}")
-            yield Place(position, old.size_bytes, old.base_offset, old.base_offset)
+            yield Place(position, old.size_bytes, old.base_offset, old.base_offset, is_old=True)
             position += old.size_bytes
             continue
         yield Place(position, length + LOG_OVERHEAD_BYTES, base_offset, base_offset + last_offset_delta)
@@ -101,7 +102,7 @@ def places_from(disk: Disk, segment: Segment, start: Start, end: int) -> Iterato
     try:
         for place in places(disk, segment.log_path, start.position, end):
             if is_first:
-                check_start(disk, segment, start, place.base_offset)
+                check_start(disk, segment, start, place.base_offset, old_bytes=place.size_bytes * place.is_old)
                 is_first = False
             yield place
     except DamagedFileError:
@@ -119,7 +120,7 @@ def headers_from(disk: Disk, segment: Segment, offset: int) -> Iterator[tuple[in
     try:
         for position, header in batch_headers(disk, segment.log_path, start.position, segment.size_bytes):
             if is_first:
-                check_start(disk, segment, start, header.base_offset)
+                check_start(disk, segment, start, header.base_offset, old_bytes=header.size_bytes * header.is_old)
                 is_first = False
             yield position, header
             at = position + header.size_bytes

@@ -40,7 +40,7 @@ def is_found(first: int = 1, end: int = 101) -> bool:
 
 
 def test_planted_an_index_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "check_start", lambda *_: None)
+    monkeypatch.setattr(lookup, "check_start", lambda *_, **__: None)
     assert is_found(451, 501), "it takes an index that leads to a batch of another offset"
 
 

@@ -201,7 +201,7 @@ def test_an_aborted_transactions_index_of_another_segment_is_an_error() -> None:
 def test_planted_offset_indexes_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     one = stopped_cleanly(equal_sizes=True)
     exchange(one, OFFSET_INDEX)
-    monkeypatch.setattr(lookup, "check_start", lambda *_: None)
+    monkeypatch.setattr(lookup, "check_start", lambda *_, **__: None)
     with pytest.raises(AssertionError, match="from "):
         read_each_offset(one)
 

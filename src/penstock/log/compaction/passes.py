@@ -172,7 +172,7 @@ def plan_pass(
         min(first_dirty, first_uncleanable),
         first_uncleanable,
         tuple(aborted_transactions(disk, loaded.segments, first_uncleanable)),
-        dict(last_records(loaded.producers)),
+        dict(last_records(loaded.producers, high_watermark)),
         now_ms,
         config.delete_retention_ms,
         config.max_segment_bytes,
@@ -205,9 +205,13 @@ def aborted_transactions(disk: Disk, segments: Iterable[Segment], end_offset: in
                 yield aborted
 
 
-def last_records(producers: ProducerState) -> Iterable[tuple[int, LastRecord]]:
+def last_records(producers: ProducerState, high_watermark: int) -> Iterable[tuple[int, LastRecord]]:
+    """What must stay of each producer. Batches beyond the high watermark may be truncated yet, and then the one before
+    them is the last; Kafka does not look at that."""
     for producer_id, producer in producers.producers.items():
         last_offset = producer.batches[-1].last_offset if producer.batches else NO_OFFSET
+        below = [batch.last_offset for batch in producer.batches if batch.last_offset < high_watermark]
+        last_offset = below[-1] if below else last_offset
         yield producer_id, LastRecord(last_offset, producer.epoch)
 
 
