@@ -159,7 +159,7 @@ def test_server_start_runs_what_storage_format_made(tmp_path: Path) -> None:
     )
     refused = penstock("server", "start", str(file))
     assert refused.returncode == 1
-    assert b"penstock storage format makes and formats it" in refused.stderr
+    assert b"run `penstock storage format` first" in refused.stderr
     assert b"Traceback" not in refused.stderr
     identity = penstock("storage", "random-uuid").stdout.decode().strip()
     assert penstock("storage", "format", "-t", identity, "-c", str(file), "--standalone").returncode == 0

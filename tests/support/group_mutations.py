@@ -277,9 +277,9 @@ MUTATIONS = {
     "answered before replicated": Mutation(
         answered_before_replicated, "groups-storm", 1, (*LOST, ONE_OWNER, TWO_OWNERS, FENCED)
     ),
-    "records above the high watermark not loaded": Mutation(loaded_to_the_high_watermark, "groups-storm", 46, LOST),
+    "records above the high watermark not loaded": Mutation(loaded_to_the_high_watermark, "groups-storm", 23, LOST),
     "revocation not awaited": Mutation(revocation_not_awaited, "groups-zombies", 5, (FENCED, ONE_OWNER, TWO_OWNERS)),
-    "revert forgotten": Mutation(revert_forgotten, "groups-storm", 32, (*LOST, EPOCHS, SETTLES, TWO_OWNERS)),
+    "revert forgotten": Mutation(revert_forgotten, "groups-storm", 2, (*LOST, EPOCHS, SETTLES, TWO_OWNERS)),
     "nobody expires": Mutation(nobody_expires, "groups-calm", 1, (SETTLES, SILENT)),
     "sessions never end": Mutation(sessions_never_end, "groups-calm", 1, (SETTLES, SILENT)),
     "the last batch is not loaded": Mutation(last_batch_not_loaded, "groups", 3, LOST),

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 LOAD_FACTOR = 0.9
 BUFFER_MB = 128
 BUFFER_MAX_MB = 65_536
-READINGS = 3
-"""How often a pass reads a segment, at most: where its batches are, then the keys, then what stays."""
+READINGS = 2
+"""How often a pass reads a segment, at most: for its keys, and for what stays."""
 MB = 1 << 20
 PARTIAL = ".partial"
 """After the name of a copy that is not whole; no broker takes such a directory for a partition's."""

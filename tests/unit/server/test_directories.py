@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -86,15 +85,6 @@ def test_a_file_system_that_is_read_only(tmp_path: Path, mount: Mount) -> None:
     mount.unmount()
     mount.mount("ro")
     assert error_of(settings).errno == errno.EROFS
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_directory_that_this_user_may_not_read(settings: Settings, tmp_path: Path) -> None:
-    (tmp_path / "b").chmod(0)
-    try:
-        assert error_of(settings).errno == errno.EACCES
-    finally:
-        (tmp_path / "b").chmod(0o755)
 
 
 def test_one_in_use_by_another_process_is_an_error_of_the_operator(settings: Settings) -> None:
