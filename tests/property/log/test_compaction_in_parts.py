@@ -32,6 +32,9 @@ from penstock.log.loading import load
 from penstock.records.batch import HEADER_BYTES
 from simulator.world.disk import SimulatedDisk
 
+LENGTH_BYTE = 8
+"""The first byte of a batch's length."""
+
 
 def aborted_in(disk: SimulatedDisk, name: str) -> list[tuple[int, int, int, int]]:
     segments = load(disk, name, log_start_offset=0, wall_ms=NOW_MS).segments
@@ -130,6 +133,23 @@ def test_delete_markers_stay_where_an_earlier_part_has_met_what_it_cannot_read(d
     assert [header.base_offset for header, _ in batches_in(disk, parts[-1][0])] == (
         [0, 1, 2, 3] if damaged else [0, 2, 3]
     )
+
+
+def test_delete_markers_stay_where_an_earlier_part_has_left_a_whole_segment_alone() -> None:
+    history = History.empty()
+    for pairs in ([(b"h", b"1")], [(b"k", b"1")], [(b"k" * 100, None)], [(b"the end", b"")]):
+        history.append(pairs)
+        history.roll()
+    history.append([(b"the active segment", b"")])
+    history.one.close()
+    disk, config = history.one.disk, topic_config(index_interval_bytes=100, segment_bytes=100)
+    compacted(disk, planned(disk, config=config), "first-0")
+    disk.flip_bit(f"first-0/{1:020d}.log", LENGTH_BYTE)
+    options = {"config": config, "part_bytes": 150, "now_ms": NOW_MS + 2 * DAY_MS, "clean_offset": 3}
+    first, *others = compacted_in_parts(disk, "first-0", **options)
+    assert first[1].left_alone == [1]
+    assert [group.base_offsets for group in first[1].groups] == [[0]]
+    assert disk.content(f"{others[-1][0]}/{2:020d}.log"), "the delete marker may be about a record in there"
 
 
 def latest(disk: SimulatedDisk, name: str) -> dict[bytes, Written]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from support.compaction import DAY_MS, HASH_KEY, OUT, batches_in, compacted, planned
+from support.compaction import DAY_MS, HASH_KEY, OUT, batches_in, compacted, compacted_in_parts, planned
 from support.legacy import GZIP, Kept, message, message_set
 from support.logs import NAME, NOW_MS, OneLog, topic_config
 from support.upgraded import OLD_MS, Entry, content, decoded, kept, put_segments, upgraded
@@ -168,6 +168,28 @@ def test_small_segments_are_put_together_by_what_they_grow_to() -> None:
         work = planned(one.disk, config=config)
         report = run_pass(one.disk, work, OffsetMap(1 << 16, 0.9, HASH_KEY), None)
         assert len(report.groups) == groups
+
+
+def test_what_messages_grow_by_counts_against_the_room_of_a_part() -> None:
+    some = [Kept(number, -1, b"k%d" % number, None) for number in range(40)]
+    each = [Entry(message_set("aiokafka", 0, 0, [record]), [record]) for record in some]
+    one = closed([each[:20], each[20:]])
+    part_bytes = len(content(each)) + 20 * cleaning.GROWTH_BYTES
+    config = topic_config(index_interval_bytes=100, segment_bytes=len(content(each)))
+    parts = compacted_in_parts(one.disk, config=config, part_bytes=part_bytes)
+    assert [[group.base_offsets for group in report.groups] for _, report in parts] == [[[0]], [[20]]]
+    assert all(group.after.bytes <= part_bytes for _, report in parts for group in report.groups)
+    assert left(one, parts[-1][0]) == some
+
+
+def test_a_segment_that_has_no_room_when_it_grows_is_said() -> None:
+    some = [Kept(number, -1, b"k%d" % number, None) for number in range(40)]
+    one = closed([[Entry(message_set("aiokafka", 0, 0, [record]), [record]) for record in some]])
+    free_bytes = 2 * len(one.disk.content(f"{NAME}/{file_name(0, LOG)}"))
+    one.disk.capacity_bytes = sum(len(one.disk.content(path)) for path in one.disk.paths()) + free_bytes
+    work = planned(one.disk, config=CONFIG)
+    outcome = RunPass(work, 24 * 1024 * LEAST_SLOTS, 0.9, HASH_KEY, free_bytes // 4).run_with(one.disk, OffsetMap)
+    assert "the next new segment may take up to" in outcome.failure
 
 
 def test_how_old_the_dirt_is_goes_by_the_times_of_old_messages_too() -> None:

@@ -83,17 +83,9 @@ class Cleaner:
         report.keys = self.offsets.size
         filtering = BatchFilter(work, self.offsets, latest_offset, self.unpacking, self.contexts)
         segments = self._readable(segment for segment in work.to_clean if segment.base_offset <= latest_offset)
-        written_bytes = 0
-        for group in groups_of(work, segments, room.group_bytes(self.disk) if room is not None else None):
-            size_bytes = sum(segment.size_bytes + segment.growth_bytes for segment in group)
-            if room is not None and not room.has_place(self.disk, written_bytes, size_bytes):
-                if report.groups:
-                    report.rest = self._rest(group[0].base_offset, filtering)
-                    break
-                room.check(self.disk, size_bytes)
-            cleaned = self._clean_readable(group, filtering)
-            report.groups += cleaned
-            written_bytes += sum(each.after.bytes for each in cleaned)
+        for group in groups_of(work, segments, self._group_bytes_max()):
+            if not self._clean_readable(group, filtering):
+                break
         if self.target is not None:
             self.target.disk.fsync_directory(self.target.name)
         return report
@@ -107,9 +99,10 @@ class Cleaner:
                 room.check(self.disk, segment.size_bytes)
 
     def _rest(self, from_offset: int, filtering: BatchFilter) -> Rest:
-        return Rest(
-            from_offset, self.report.end_offset, self.work.first_uncleanable_offset, filtering.transactions.state
-        )
+        """The next part does not see the segments that this one has left alone."""
+        state = filtering.transactions.state
+        state = state._replace(unread=state.unread or bool(self.report.left_alone))
+        return Rest(from_offset, self.report.end_offset, self.work.first_uncleanable_offset, state)
 
     def _readable(self, segments: Iterable[SealedSegment]) -> Iterator[SealedSegment]:
         """The segments but those that are left alone, as far as that is known already."""
@@ -179,19 +172,40 @@ class Cleaner:
             return None  # the second reading reports it
         return added.last_offset if added.full else None
 
-    def _clean_readable(self, group: Sequence[SealedSegment], filtering: BatchFilter) -> list[GroupReport]:
-        """Copies what stays of a group of segments. One that turns out to be left alone parts the group."""
+    def _clean_readable(self, group: Sequence[SealedSegment], filtering: BatchFilter) -> bool:
+        """Copies what stays of a group of segments, if there is room; whether there was.
+
+        One that turns out to be left alone, or to grow, parts the group, and there must be room for each of these.
+        """
         report, state = self.report, filtering.transactions.state
         problems, problem_count = len(report.problems), report.problem_count
         if not self.wary:
             try:
-                return [self._clean(group, filtering)]
+                return self._clean_in_room(group, filtering)
             except Unframed:
                 self.wary = True
             filtering.transactions = CleanedTransactions(self.work.aborted, state)
             del report.problems[problems:]
             report.problem_count = problem_count
-        return [self._clean(each, filtering) for each in groups_of(self.work, self._readable(group))]
+        groups = groups_of(self.work, self._readable(group), self._group_bytes_max())
+        return all(self._clean_in_room(each, filtering) for each in groups)
+
+    def _group_bytes_max(self) -> int | None:
+        return self.room.group_bytes(self.disk) if self.room is not None else None
+
+    def _clean_in_room(self, group: Sequence[SealedSegment], filtering: BatchFilter) -> bool:
+        """Copies what stays of a group of segments; if there is no room, it is where the next part goes on."""
+        report, room = self.report, self.room
+        if room is not None:
+            size_bytes = sum(segment.size_bytes + segment.growth_bytes for segment in group)
+            written_bytes = sum(each.after.bytes for each in report.groups)
+            if not room.has_place(self.disk, written_bytes, size_bytes):
+                if report.groups:
+                    report.rest = self._rest(group[0].base_offset, filtering)
+                    return False
+                room.check(self.disk, size_bytes)
+        report.groups.append(self._clean(group, filtering))
+        return True
 
     def _clean(self, group: Sequence[SealedSegment], filtering: BatchFilter) -> GroupReport:
         """Copies what stays of a group of segments."""
