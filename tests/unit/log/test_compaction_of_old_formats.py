@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 
 import pytest
@@ -100,8 +101,6 @@ def test_old_messages_and_batches_of_a_log_are_cleaned_together() -> None:
 
 def test_a_time_that_the_broker_had_set_stays_so() -> None:
     inside = message(0, b"a", b"1", timestamp_ms=1) + message(1, b"b", b"2", timestamp_ms=2)
-    import gzip
-
     data = message(1, None, gzip.compress(inside), timestamp_ms=OLD_MS, attributes=GZIP | APPEND_TIME)
     one = closed([[Entry(data, [Kept(0, OLD_MS, b"a", b"1"), Kept(1, OLD_MS, b"b", b"2")])]])
     cleaned(one)
@@ -138,6 +137,23 @@ def test_a_message_that_cannot_be_read_is_kept_as_it_is_and_said(broken: bytes, 
     assert broken in made
     position = made.index(broken)
     assert decoded(made[:position] + made[position + len(broken) :]) == [around[-1]]
+
+
+@pytest.mark.parametrize("first_offset", [3, 5])
+def test_a_message_with_offsets_before_its_place_does_not_become_a_batch_that_goes_back(first_offset: int) -> None:
+    inside = message_set("aiokafka", 0, 0, [Kept(first_offset, -1, b"k", b"v"), Kept(8, -1, b"l", b"v")])
+    wrapper = message(8, None, gzip.compress(inside), attributes=GZIP, magic=0)
+    some = [
+        Entry(message(7, b"a", b"1"), [Kept(4, -1, b"a", b"1")]),
+        Entry(wrapper, [Kept(8, -1, None, None)]),
+        Entry(message(9, b"c", b"1"), [Kept(9, -1, b"c", b"1")]),
+    ]
+    one = closed([some])
+    report = cleaned(one)
+    assert f"it holds offset {first_offset}, which is before 8" in report.problems[0]
+    assert wrapper in one.disk.content(f"{OUT}/{file_name(4, LOG)}")
+    recovered = recover_log(one.disk, OpenArguments(OUT, CONFIG, 0, 0, NOW_MS))
+    assert (recovered.log_end_offset, recovered.lost) == (10, [])
 
 
 def test_a_segment_that_might_grow_beyond_what_an_index_can_say_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,17 +52,21 @@ class Found(NamedTuple):
 
 def batches(disk: Disk, path: str, segment: SealedSegment, work: Pass, contexts: Contexts) -> Iterator[Found]:
     """Every batch of a segment's file, none of which takes more memory than the pass gives it. Raises Unframed."""
+    next_offset = segment.base_offset
     for header, data in framed(disk, path, segment, work):
         if computed_crc(data, 0, len(data)) == header.crc:
             yield Found(header, data)
         elif header.is_old:
-            yield from_old(header, data, work, contexts)
+            yield from_old(header, data, work, contexts, next_offset)
         else:
             yield Found(header, data, WRONG_CHECKSUM)
+        next_offset = header.next_offset
 
 
-def from_old(header: BatchHeader, data: memoryview, work: Pass, contexts: Contexts) -> Found:
-    """A message of format 0 or 1 as a batch."""
+def from_old(header: BatchHeader, data: memoryview, work: Pass, contexts: Contexts, next_offset: int) -> Found:
+    """A message of format 0 or 1 as a batch, which must begin at `next_offset` at least: a recovery ends the log at a
+    batch that goes back, but does not see which offsets a compressed message holds.
+    """
     try:
         check_crc(data, 0, header)
     except CorruptRecordError:
@@ -71,7 +75,10 @@ def from_old(header: BatchHeader, data: memoryview, work: Pass, contexts: Contex
         batch = converted(data, header, 0, contexts, (work.batch_memory_bytes - len(data)) // COPIES)
     except (CorruptRecordError, InvalidRecordError) as error:
         return Found(header, data, str(error))
-    return Found(read_header(batch), memoryview(batch), "", header.size_bytes)
+    made = read_header(batch)
+    if made.base_offset < next_offset:
+        return Found(header, data, f"it holds offset {made.base_offset}, which is before {next_offset}")
+    return Found(made, memoryview(batch), "", header.size_bytes)
 
 
 def framed(disk: Disk, path: str, segment: SealedSegment, work: Pass) -> Iterator[tuple[BatchHeader, memoryview]]:
