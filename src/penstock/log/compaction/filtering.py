@@ -142,6 +142,8 @@ class BatchFilter:
         last = self.work.last_records.get(header.producer_id) if header.has_producer_id else None
         if last is None:
             return False
+        if last.all_stay:
+            return True
         if last.last_data_offset == NO_OFFSET:
             return header.is_control and header.producer_epoch == last.epoch
         return header.last_offset == last.last_data_offset

@@ -39,10 +39,11 @@ class SealedSegment(NamedTuple):
 
 class LastRecord(NamedTuple):
     """What must stay of a producer: the batch that ends with `last_data_offset`, or if that is -1, the markers of its
-    epoch."""
+    epoch; with `all_stay`, every batch."""
 
     last_data_offset: int
     epoch: int
+    all_stay: bool = False
 
 
 class Rest(NamedTuple):
@@ -207,12 +208,13 @@ def aborted_transactions(disk: Disk, segments: Iterable[Segment], end_offset: in
 
 def last_records(producers: ProducerState, high_watermark: int) -> Iterable[tuple[int, LastRecord]]:
     """What must stay of each producer. Batches beyond the high watermark may be truncated yet, and then the one before
-    them is the last; Kafka does not look at that."""
+    them is the last; Kafka does not look at that. Which one that is may not be known, for a snapshot has only the last.
+    """
     for producer_id, producer in producers.producers.items():
         last_offset = producer.batches[-1].last_offset if producer.batches else NO_OFFSET
         below = [batch.last_offset for batch in producer.batches if batch.last_offset < high_watermark]
-        last_offset = below[-1] if below else last_offset
-        yield producer_id, LastRecord(last_offset, producer.epoch)
+        all_stay = last_offset != NO_OFFSET and not below
+        yield producer_id, LastRecord(below[-1] if below else last_offset, producer.epoch, all_stay)
 
 
 def groups_of(
