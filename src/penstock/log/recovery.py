@@ -403,7 +403,7 @@ def covered_end(disk: Disk, path: str, base_offset: int) -> int:
     """Up to where a cleaned segment takes the place of others: after the offset at which its last batch begins.
 
     The cleaner keeps a batch that is damaged. It and what follows count if the batches go on to the very end of the
-    file, with rising offsets. Raises StorageError for messages of an old format.
+    file, with rising offsets.
     """
     size_bytes = disk.size(path)
     end, position = base_offset, 0

@@ -171,7 +171,7 @@ class KilledKafka:
             topic, _, index = partition.name.rpartition("-")
             logs = sorted(partition.glob("*.log"))
             if topic == "torn":
-                self._tear(logs[-1], (self.copies + int(index)) % 5)
+                self._tear([log for log in logs if log.stat().st_size][-1], (self.copies + int(index)) % 5)
             elif topic == "old":
                 logs[0].write_bytes(self._old_messages())
             elif topic == "plain":
