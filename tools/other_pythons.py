@@ -16,8 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.12", "3.13", "3.14")
 EXTRAS = "spark,iceberg,avro,connect,sql,regex,uvloop,test"
-TESTS = ("tests/unit", "--ignore", "tests/unit/architecture")
-"""The architecture's tests read the sources, whatever runs them, and need what only developers have."""
+TESTS = ("tests/unit", "--ignore", "tests/unit/architecture", "-m", "not slow and not long")
+"""As in `make test`, but the architecture's: they read the sources, whatever runs them, and need what only developers
+have."""
 
 
 def found(version: str) -> Path | None:

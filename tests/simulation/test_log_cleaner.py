@@ -16,7 +16,7 @@ from support.compacted import SECOND_MS, Compacted
 from support.group_mutations import map_is_off_by_one
 
 from penstock.config.server import Settings
-from penstock.errors import PenstockError, RequestError
+from penstock.errors import CorruptRecordError, RequestError, StorageError
 from penstock.log.compaction.log_cleaner import LogCleaner
 from penstock.log.disk import FileSlice, read_slice
 from penstock.log.events import LogCleaned
@@ -378,6 +378,6 @@ def found(world: type[World], seeds: int) -> bool:
     for seed in range(seeds):
         try:
             world(seed).run()
-        except (AssertionError, PenstockError):
+        except (AssertionError, StorageError, CorruptRecordError):
             return True
     return False

@@ -294,7 +294,7 @@ MUTANTS = {
     "a departure counts before its metadata": Mutant(
         replication.departures_count_at_once, "minimums", 3, (WATERMARK, MINIMUM)
     ),
-    "a session goes on under another epoch": Mutant(session_goes_on, "chaos"),
+    "a session goes on under another epoch": Mutant(session_goes_on, "chaos", 14, (UNSYNCED,)),
     "eligible replicas are forgotten": Mutant(eligible_forgotten, "minimums", 4, (UNSYNCED, UNFINISHED)),
     "a replica made anew is in sync": Mutant(remade_is_in_sync, "takeouts", 1, LOST),
     "what was not flushed is trusted, metadata": Mutant(unflushed_is_trusted, "raft", 73, (NOT_STARTED,)),

@@ -146,7 +146,7 @@ def test_four_thousand_distinct_keys_of_a_megabyte() -> None:
     report, most_bytes = cleaned(disk, 4000)
     assert report.keys == 4000
     assert disk.written_bytes == 4000 * len(disk.template)
-    assert most_bytes < 16 * MiB, "a few batches"
+    assert most_bytes < 8 * MiB, "a few batches"
 
 
 def test_one_key_a_million_times() -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -16,6 +20,7 @@ from penstock.log.meta_properties import FILE
 from penstock.server.directories import Directories, format_storage
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+NOBODY = 65_534
 OTHER_CLUSTER_ID = "XQ3xXQ3xRfWTb1cQ8RBv5A"
 
 
@@ -85,6 +90,37 @@ def test_a_file_system_that_is_read_only(tmp_path: Path, mount: Mount) -> None:
     mount.unmount()
     mount.mount("ro")
     assert error_of(settings).errno == errno.EROFS
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A directory that every user may reach, unlike those below `tmp_path`."""
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o777)
+    yield place
+    shutil.rmtree(place)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """With the rights of a user who is not root, as root may read everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_a_directory_that_this_user_may_not_read(open_place: Path) -> None:
+    settings = settings_of(open_place / "a", open_place / "b")
+    with as_nobody():
+        format_storage(settings, CLUSTER_ID, Random(1), 0, durable=False)
+        (open_place / "b").chmod(0)
+        error = error_of(settings)
+        (open_place / "b").chmod(0o755)
+    assert error.errno == errno.EACCES
 
 
 def test_one_in_use_by_another_process_is_an_error_of_the_operator(settings: Settings) -> None:
