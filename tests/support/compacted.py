@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from penstock.config.server import Settings
@@ -12,7 +12,7 @@ from penstock.log.log import Log
 from penstock.log.manager import ReplicaRequest
 from penstock.records.batch import headers
 from penstock.records.builder import BatchBuilder
-from penstock.records.reader import records
+from penstock.records.reader import Record, records
 from simulator.log.node import LogNode
 from simulator.world.disk import SimulatedDisk
 from simulator.world.driver import Simulation
@@ -75,21 +75,25 @@ class Compacted:
         self.wait(SECOND_MS)
         return found[0]
 
-    def read(self) -> dict[int, bytes]:
-        """Every record by its offset: the number in front of its value."""
+    def records(self) -> Iterator[Record]:
+        """Every record, as a reader from the start gets them."""
         log = self.log()
-        found: dict[int, bytes] = {}
         offset = log.log_start_offset
         while offset < log.log_end_offset:
             read = log.read(offset, 1 << 20)
             for piece in read.slices:
                 data = read_slice(self.disk, piece)
                 for position, header in headers(data):
-                    for record in records(data[position : position + header.size_bytes], header):
-                        assert record.value is not None
-                        found[record.offset] = record.value.split()[0]
+                    yield from records(data[position : position + header.size_bytes], header)
             assert read.next_offset > offset
             offset = read.next_offset
+
+    def read(self) -> dict[int, bytes]:
+        """Every record by its offset: the number in front of its value."""
+        found: dict[int, bytes] = {}
+        for record in self.records():
+            assert record.value is not None
+            found[record.offset] = record.value.split()[0]
         return found
 
     def reads_the_latest(self) -> None:

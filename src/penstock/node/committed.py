@@ -21,7 +21,7 @@ from penstock.metadata.features import METADATA_VERSIONS
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.metadata.loader import MetadataLoader, Publication
 from penstock.metadata.records import decode_records, encode_records, image_records
-from penstock.node.limits import METADATA_RECORDS_PER_STEP
+from penstock.node.limits import CHECKPOINT_RETRY_MS, METADATA_RECORDS_PER_STEP
 from penstock.raft.checkpoint import Checkpoint, CheckpointId, LogBatch, checkpoint_batches
 from penstock.raft.topic import METADATA
 from penstock.records.wall import WallTime
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from penstock.config.server import Settings
     from penstock.raft.history import QuorumHistory
     from penstock.raft.storage import Storage
-
-
-CHECKPOINT_RETRY_MS = 60_000
-"""After which time a checkpoint is tried again for which there was no room."""
 
 
 class ImageObserver(Protocol):

@@ -103,6 +103,8 @@ METADATA_RECORDS_PER_STEP = 200
 """Committed metadata records that a node replays in one turn of the loop; the rest follow, with other work between."""
 METADATA_APPENDS_MAX = 10_000
 """Changes that wait for the metadata log to be flushed; a further one is refused until some are committed."""
+CHECKPOINT_RETRY_MS = 60_000
+"""After that time a checkpoint of the metadata is tried again for which there was no room."""
 CHANGES_PER_STEP = 100
 """Changes of metadata that the controller decides in one step of a request: topics, partitions, configs. What is larger
 and cannot be cut, a topic of many partitions, is a step by itself."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from support.cluster_mutations import MUTATIONS, Mutation
+from support import cluster_mutations, compacted_mutations
+from support.cluster_mutations import Mutation
 
 from simulator.worlds import WORLDS
 
+MUTATIONS = {**cluster_mutations.MUTATIONS, **compacted_mutations.MUTATIONS}
 TRIED_SEEDS = 12
 SEARCHED_SEEDS = 200
 

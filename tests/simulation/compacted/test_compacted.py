@@ -1,4 +1,4 @@
-"""Compacted topics in simulated clusters: seeds keep every rule, and every planted fault breaks one."""
+"""Compacted topics in simulated clusters: seeds keep every rule. Planted faults are in `cluster.test_mutations`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-from support.compacted_mutations import MUTATIONS, Mutation
 
 from penstock.log.disk import Disk
 from penstock.log.segment_copies import PlaceSegment
 from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.compacted.world import CompactedWorld
-from simulator.worlds import WORLDS
 
 SEEDS = (1_000,)
 """One each: more are run by `make simulate`."""
 MORE_SEEDS = range(1_001, 1_040)
-TRIED_SEEDS = 8
-SEARCHED_SEEDS = 200
 
 
 @pytest.fixture(autouse=True)
@@ -69,30 +65,3 @@ def test_closed_segments_and_cleaned_ones_among_them_are_copied_as_files(monkeyp
     assert sum(name.startswith(("profiles", "sessions")) for name in placed) > 3
     assert sum(name.startswith(("clicks", "orders")) for name in placed) > 5
     assert world.passes > 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_planted_fault_is_found_where_it_was_found_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation = MUTATIONS[name]
-    mutation.plant(monkeypatch)
-    assert found(mutation, range(mutation.found_by, mutation.found_by + TRIED_SEEDS)) is not None
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_a_planted_fault_is_found_within_two_hundred_seeds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutation = MUTATIONS[name]
-    mutation.plant(monkeypatch)
-    assert found(mutation, range(10_000, 10_000 + SEARCHED_SEEDS)) is not None
-
-
-def found(mutation: Mutation, seeds: range) -> int | None:
-    """The first seed that finds a fault, by a rule that names it."""
-    for seed in seeds:
-        try:
-            WORLDS[mutation.scenario](seed)
-        except Exception as error:
-            if mutation.breaks(error):
-                return seed
-    return None

@@ -10,11 +10,9 @@ from support.swaps import keyed
 
 from penstock.log.compaction import swap
 from penstock.log.compaction.swap import SwapSegments
-from penstock.log.disk import Disk, read_slice
+from penstock.log.disk import Disk
 from penstock.log.events import LogCleaned
 from penstock.log.names import CLEANED, DELETED, SWAP
-from penstock.records.batch import headers
-from penstock.records.reader import records
 from simulator.world.disk import SimulatedDisk
 
 FILLER = b"v" * 1150
@@ -63,19 +61,12 @@ class Deleting(Compacted):
 
     def rows(self) -> dict[bytes, bytes]:
         """The table that the log is for who reads all of it."""
-        log, found, offset = self.log(), dict[bytes, bytes](), 0
-        while offset < log.log_end_offset:
-            read = log.read(offset, 1 << 20)
-            for piece in read.slices:
-                data = read_slice(self.disk, piece)
-                for position, header in headers(data):
-                    for record in records(data[position : position + header.size_bytes], header):
-                        assert record.key is not None
-                        found.pop(record.key, None)
-                        if record.value is not None:
-                            found[record.key] = record.value
-            assert read.next_offset > offset
-            offset = read.next_offset
+        found: dict[bytes, bytes] = {}
+        for record in self.records():
+            assert record.key is not None
+            found.pop(record.key, None)
+            if record.value is not None:
+                found[record.key] = record.value
         return found
 
     def cleaned(self) -> range:

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.lane_tasks import Running
 
 from penstock.log.disk import Disk, FileSlice, Operation
 from penstock.node.effects import Effect, Send
 from penstock.server.clock import Clock
+from penstock.server.disk import BlockingDisk
 from penstock.server.limits import ShellLimits
 from penstock.server.shell import Shell
 from penstock.server.transport import Transports, plain
@@ -255,3 +257,25 @@ class Note(Operation):
 @pytest.fixture
 def note() -> type[Note]:
     return Note
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[BlockingDisk]:
+    """A directory's disk off the loop."""
+    disk = BlockingDisk(0, str(tmp_path))
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def run(disk: BlockingDisk) -> Iterator[Callable[[Any], Running]]:
+    """Makes lanes over it: `run(workers)`."""
+    made: list[Running] = []
+
+    def run(workers: Any) -> Running:
+        made.append(Running(disk, workers))
+        return made[-1]
+
+    yield run
+    for running in made:
+        running.lane.close()

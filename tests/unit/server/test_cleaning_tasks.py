@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from support.compaction import HASH_KEY, History, planned
+from support.lane_tasks import HeldWorkers
 from support.logs import NAME, OneLog, topic_config
-from unit.server.test_lane_tasks import HeldWorkers, Running
 
 from penstock.log.compaction import task as task_module
 from penstock.log.compaction.task import CleanLog, PassOutcome, RunPass
@@ -27,26 +27,6 @@ from penstock.server.workers import Workers
 
 KEYS = 3
 linux = pytest.mark.skipif(sys.platform != "linux", reason="a limit of memory that holds")
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[BlockingDisk]:
-    disk = BlockingDisk(0, str(tmp_path))
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def run(disk: BlockingDisk) -> Iterator[Callable[[Any], Running]]:
-    made: list[Running] = []
-
-    def run(workers: Any) -> Running:
-        made.append(Running(disk, workers))
-        return made[-1]
-
-    yield run
-    for running in made:
-        running.lane.close()
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from support.lane_tasks import HeldWorkers
 from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
 
 from penstock.log import recovery_task
@@ -23,57 +23,9 @@ from penstock.records.compression import Codec
 from penstock.records.validation import Rules
 from penstock.replication.rewrite import RewriteBatch
 from penstock.server.disk import BlockingDisk
-from penstock.server.lane import Completions, Lane, Outcome
+from penstock.server.lane import Outcome
 from penstock.server.worker_messages import Done, Failed
-from penstock.server.workers import Ended, WorkerProcess, Workers
-
-
-class HeldWorkers:
-    """Keeps tasks until the test ends them."""
-
-    def __init__(self) -> None:
-        self.given: SimpleQueue[tuple[Task, Ended]] = SimpleQueue()
-
-    def submit(self, directory: int, task: Task, ended: Ended) -> None:
-        self.given.put((task, ended))
-
-
-class Running:
-    """A lane, and the outcomes of its operations as the loop hears of them."""
-
-    def __init__(self, disk: BlockingDisk, workers: Any) -> None:
-        self.heard: SimpleQueue[None] = SimpleQueue()
-        self.completions = Completions(lambda: self.heard.put(None))
-        self.lane = Lane(0, disk, self.completions, threads=2, workers=workers)
-        self.ended: list[Outcome] = []
-
-    def wait(self, count: int) -> list[Outcome]:
-        while len(self.ended) < count:
-            self.heard.get(timeout=60)
-            for outcome in self.completions.take():
-                self.lane.heard(outcome)
-                self.ended.append(outcome)
-        return self.ended
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[BlockingDisk]:
-    disk = BlockingDisk(0, str(tmp_path))
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def run(disk: BlockingDisk) -> Iterator[Callable[[Any], Running]]:
-    made: list[Running] = []
-
-    def run(workers: Any) -> Running:
-        made.append(Running(disk, workers))
-        return made[-1]
-
-    yield run
-    for running in made:
-        running.lane.close()
+from penstock.server.workers import WorkerProcess, Workers
 
 
 @pytest.fixture

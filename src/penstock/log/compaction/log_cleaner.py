@@ -63,16 +63,20 @@ READY = (State.CLOSED, State.RETIRING, State.OPENING, State.OPEN, State.CLOSING)
 class Cleaning:
     """One log from its choice to the end of its pass.
 
-    Attributes: `cuts`, those of the replica when the pass was planned; `work` and `report`, of the part that is running
-    or has run last, the only one unless there is too little room; `rest`, what is left after it; `began_ms`, when that
-    part was planned; `buffer_bytes` and `load_factor`, of the map of the first part, and so of the others; `figures`,
-    of the parts in use.
+    Attributes:
+        cuts: those of the replica when the pass was planned.
+        held_since_ms: since when it waits for its directory, to open or close the log or exchange files; None while it
+            does not.
+        work, report: of the part that is running or has run last, the only one unless there is too little room.
+        rest: what is left after it.
+        began_ms: when that part was planned.
+        buffer_bytes, load_factor: of the map of the first part, and so of the others.
+        figures: of the parts in use.
     """
 
     replica: Replica
     cuts: int
     held_since_ms: int | None = None
-    """Since when it waits for its directory, to open or close the log or exchange files; None while it does not."""
     work: Pass | None = None
     report: PassReport | None = None
     rest: Rest | None = None
