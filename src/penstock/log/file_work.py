@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from penstock.config.topic import TopicConfig
@@ -266,8 +266,9 @@ class FileWork:
         return True
 
     def _unflushed(self) -> list[Segment]:
-        """The closed segments that are not wholly flushed."""
-        return [segment for segment in self.segments.all[:-1] if not segment.flushed]
+        """The closed segments that are not wholly flushed, which are the last ones."""
+        closed = islice(reversed(self.segments.all), 1, None)
+        return list(takewhile(lambda segment: not segment.flushed, closed))[::-1]
 
     def counted_when_synced(self, config: TopicConfig) -> list[str]:
         """The files of closed segments that a truncation has to fsync, since what it leaves counts only on disk."""
