@@ -26,15 +26,16 @@ class NoRoom:
     Attributes:
         kept: to be made again, in order.
         retry_ms: when that is tried; None while there is room.
+        under_way: how many operations have not ended.
     """
 
-    __slots__ = ("_fuse", "_under_way", "kept", "retry_ms")
+    __slots__ = ("_fuse", "kept", "retry_ms", "under_way")
 
     def __init__(self, fuse: Fuse) -> None:
         self.kept: list[LogOperation] = []
         self.retry_ms: int | None = None
         self._fuse = fuse
-        self._under_way = 0
+        self.under_way = 0
 
     @property
     def waits(self) -> bool:
@@ -44,15 +45,15 @@ class NoRoom:
     @property
     def deadline_ms(self) -> int | None:
         """When `take` has something to do; None: never, or not before an operation has ended."""
-        return None if self._under_way else self.retry_ms
+        return None if self.under_way else self.retry_ms
 
     def sent(self, operations: Sequence[Operation]) -> None:
         """Operations are run now."""
-        self._under_way += sum(isinstance(operation, LogOperation) for operation in operations)
+        self.under_way += sum(isinstance(operation, LogOperation) for operation in operations)
 
     def ended(self, operation: Operation) -> None:
         """An operation that was `sent` has ended."""
-        self._under_way -= isinstance(operation, LogOperation)
+        self.under_way -= isinstance(operation, LogOperation)
 
     def keeps(self, operation: Operation, error: OSError, now_ms: int) -> bool:
         """Whether a failed operation is to be made again: it found no room, or one before it has failed."""
@@ -69,7 +70,7 @@ class NoRoom:
 
     def take(self, now_ms: int) -> list[LogOperation] | None:
         """What to make again now, perhaps nothing; None: it is not time yet."""
-        if self._under_way or self.retry_ms is None or now_ms < self.retry_ms:
+        if self.under_way or self.retry_ms is None or now_ms < self.retry_ms:
             return None
         kept, self.kept = self.kept, []
         self._fuse.blown = False
@@ -77,7 +78,7 @@ class NoRoom:
 
     def is_over(self) -> bool:
         """Whether everything that waited has been made; there is room then."""
-        if self.retry_ms is None or self.kept or self._under_way:
+        if self.retry_ms is None or self.kept or self.under_way:
             return False
         self.retry_ms = None
         return True

@@ -252,7 +252,8 @@ class Storage:
     def persist_election(self, state: ElectionState, kraft_version: int, voter_ids: Iterable[int]) -> None:
         """Writes `quorum-state`; the owner's `election_persisted` follows."""
         content = format_election(state, kraft_version, voter_ids)
-        behind = [*self.no_room.kept, *self._operations] if self.no_room.waits else []
+        kept = [] if self.no_room.under_way else self.no_room.kept  # what is under way may come behind what is kept
+        behind = [*kept, *self._operations] if self.no_room.waits else []
         waiting = [each for each in behind if isinstance(each, PersistElection)]
         if not waiting:
             self._operations.append(PersistElection(self.log, self, state, content))

@@ -134,7 +134,7 @@ class Replicas:
     def reader(self, topic: str, index: int, now_ms: int) -> Follower | None:
         """The partition as a follower that consumers may read (KIP-392), if this node follows it and it is in order.
 
-        Raises NotOpen while its log is being opened.
+        Raises NotOpen while its log is being opened, unless that waits for room: the leader has it open.
         """
         follower = self._followers.get((topic, index))
         if follower is None or follower.log is None or follower.leader_id == NO_LEADER:
@@ -143,6 +143,10 @@ class Replicas:
             log = self._logs().log(topic, index, now_ms)
         except StorageError:
             return None
+        except NotOpen as missing:
+            if missing.no_room:
+                return None
+            raise
         if follower.log is not log:
             follower.opened(log, self._logs().high_watermark(topic, index), now_ms)
         return None if log.truncating else follower

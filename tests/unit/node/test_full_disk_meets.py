@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from support.broker import Node
+from support.replicated import Cluster
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
 from penstock.config.values import MiB
@@ -306,3 +307,28 @@ def test_nobody_waits_where_there_is_no_room(crashed: bool) -> None:
     node.advance(5_000)
     assert produced(client, name, batch(b"later"), partition=lost).error_code == 0
     assert values_of(partitions_of(client.ask(fetch(name, wanted(lost)), 12))[lost])[-1] == b"later"
+
+
+def test_no_consumer_waits_for_the_log_of_a_follower_that_has_no_room_to_be_opened() -> None:
+    cluster = Cluster(3)
+    cluster.create("t")
+    cluster.client(1).send(produce("t", batch(b"a"), acks=-1, timeout_ms=60_000), 9)
+    cluster.advance(5_000)
+    node = cluster.nodes[3]
+    replica = node.broker.logs.table.find("t", 0)
+    assert replica is not None
+    consumer = cluster.client(3)
+    asked = fetch("t", wanted(), rack_id="rack 3")
+    assert values_of(partitions_of(consumer.ask(asked, 12))[0]) == [b"a"]
+    node.broker.logs._logs.close(replica, node.broker.now_ms)
+    node.run()
+    assert replica.state is State.CLOSED
+    for path in [path for path in node.disks[0].paths() if path.startswith("t-0/") and path.endswith("index")]:
+        node.disks[0].unlink(path)
+    node.disks[0].capacity_bytes = 0
+    consumer.send(asked, 12)
+    cluster.advance(5_000)
+    assert partitions_of(consumer.receive())[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node.disks[0].capacity_bytes = None
+    cluster.advance(5_000)
+    assert values_of(partitions_of(consumer.ask(asked, 12))[0]) == [b"a"]

@@ -141,6 +141,22 @@ def test_of_the_states_of_elections_that_wait_the_last_one_is_written(files: Ful
     assert not [path for path in files.disk.paths() if path.endswith(".tmp")]
 
 
+def test_the_last_state_of_an_election_is_written_last(files: Full) -> None:
+    """Also if an earlier one was under way when room ran out: otherwise a vote that was given could be forgotten."""
+    under_way = []
+    for epoch in (5, 6):
+        files.storage.persist_election(ElectionState(epoch, leader_id=epoch), 1, [1, 2])
+        under_way.append(files.storage.take_operations(files.now_ms))
+    files.fill()
+    first, second = under_way
+    files.end(first)
+    files.storage.persist_election(ElectionState(7, leader_id=7), 1, [1, 2])
+    files.end(second)
+    files.make_room()
+    assert [told[1] for told in files.told if told[0] == "persisted"][-1] == ElectionState(7, leader_id=7)
+    assert parse_election(files.disk.content(f"{NAME}/{FILE}"), FILE) == ElectionState(7, leader_id=7)
+
+
 def test_a_truncation_waits_behind_what_it_cuts_away(files: Full) -> None:
     files.append(batch(3, 2))
     files.fill()
