@@ -24,7 +24,10 @@ from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts
 
 WARM_UP, MEASURED = "warm-up", "profiles"
-SEGMENT_BYTES = 32 << 20
+SEGMENTS = 8
+"""Of the measured log, so that its active segment, which is not cleaned, is a small part of it."""
+
+SEGMENT_BYTES_MIN = 1 << 20
 IN_FLIGHT = 8
 LOOK_EVERY_S = 0.02
 CLEANED_MAX_S = 600.0
@@ -38,7 +41,6 @@ log.flush.offset.checkpoint.interval.ms=50
 TOPIC = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "1.0",
-    "segment.bytes": str(SEGMENT_BYTES),
     "compression.type": "producer",
 }
 
@@ -91,8 +93,9 @@ def measure_one(name: str, made: Sequence[bytes], warm_up: Sequence[bytes], reco
     """Figures of one broker on a fresh directory."""
     size_bytes = sum(map(len, made))
     with running(name, extra=SETTINGS) as peer:
-        peer.create_topic(WARM_UP, **{**TOPIC, "segment.bytes": str(1 << 20)})
-        peer.create_topic(MEASURED, **TOPIC)
+        for topic, content in (WARM_UP, warm_up), (MEASURED, made):
+            segment_bytes = max(SEGMENT_BYTES_MIN, sum(map(len, content)) // SEGMENTS)
+            peer.create_topic(topic, **TOPIC, **{"segment.bytes": str(segment_bytes)})
         asyncio.run(fill(peer.bootstrap, WARM_UP, warm_up))
         clean(peer, WARM_UP)
         asyncio.run(fill(peer.bootstrap, MEASURED, made))
