@@ -42,7 +42,7 @@ LOADS = {
 }
 TRICKLE_RECORDS, TRICKLE_PER_S = 10_000, 1_000
 PACE_PER_S = 1_000
-CALM_S, WATCH_S = 3.0, 20.0
+CALM_S, WATCH_S, FIRST_WRITES_MAX_S = 3.0, 20.0, 120.0
 WRITTEN_PARTITIONS, WRITTEN_PER_S, WRITTEN_S = 10, 500, 10.0
 """How many of many partitions are written to, and how much."""
 PROMPT = {"socket.timeout.ms": 1_000, "topic.metadata.refresh.interval.ms": 500}
@@ -67,7 +67,13 @@ class Writer:
 
     def __enter__(self) -> Writer:
         self._thread.start()
+        deadline = time.perf_counter() + FIRST_WRITES_MAX_S
         while len(self.acknowledged) < PACE_PER_S:
+            if time.perf_counter() > deadline:
+                self._stop.set()
+                raise TimeoutError(
+                    f"{self._topic}: fewer than {PACE_PER_S} records acknowledged in {FIRST_WRITES_MAX_S} s"
+                )
             time.sleep(0.05)
         return self
 
@@ -103,7 +109,10 @@ class Writer:
         while not self._stop.is_set():
             due = int((time.perf_counter() - began) * PACE_PER_S)
             while sent < due:
-                self._producer.produce(self._topic, b"x" * 100, partition=0, on_delivery=delivered)
+                try:
+                    self._producer.produce(self._topic, b"x" * 100, partition=0, on_delivery=delivered)
+                except BufferError:  # nothing has been acknowledged for so long that the client's queue is full
+                    break
                 sent += 1
             self._producer.poll(0.005)
 
