@@ -31,12 +31,12 @@ from typing import NamedTuple
 from penstock.errors import CorruptRecordError, InvalidRecordError, NotResident, RequestError, StorageError
 from penstock.log.checked_times import TimesNotChecked
 from penstock.log.loading import OpenArguments, RecoveryNeeded
-from penstock.log.names import CORRUPT, LOG, SNAPSHOT, TIME_INDEX
+from penstock.log.names import ABORTED_INDEX, CORRUPT, LOG, SNAPSHOT, TIME_INDEX
 from penstock.log.recovery import RecoveryReport, first_doubtful, recover_log
 from penstock.log.retention import Retention
 from penstock.log.retiring import retire
 from penstock.log.walks import FoundOffset
-from penstock.records.batch import BatchHeader, check_crc, headers, read_header
+from penstock.records.batch import BatchHeader, check_crc, headers, read_entry, read_header
 from penstock.records.compression import Codec
 from simulator.world.disk import SimulatedDisk
 from support.compaction import OUT, History, Written, compacted, planned, records_of
@@ -48,6 +48,8 @@ BATCHES_PER_SEGMENT = 12
 HIDDEN_MS = 30
 """By so much the time of a batch is before the latest one before it, at most: see `template`."""
 TEMPLATES = 8
+KEYS = 25
+"""So many that some records of most transactions are the last of their keys."""
 CONFIG = topic_config(index_interval_bytes=100)
 LENGTH, LEADER_EPOCH = slice(8, 12), slice(12, 16)
 LENGTHS = [0, 1, 48, 49, 2**31 - 1, -1, -(2**31)]
@@ -85,7 +87,7 @@ def template(seed: int) -> Template:
     random, history, at_ms = Random(seed), History.empty(), NOW_MS
     for number in range(BATCHES):
         at_ms += random.randrange(-3, 20)
-        pairs = [(b"k%d" % random.randrange(7), value(random)) for _ in range(random.randint(1, 4))]
+        pairs = [(b"k%d" % random.randrange(KEYS), value(random)) for _ in range(random.randint(1, 4))]
         if number % 5 == 3:
             history.append(
                 pairs, producer_id=7, transactional=True, codec=random.choice(list(Codec)), timestamp_ms=at_ms
@@ -135,11 +137,17 @@ def changed(log: Template, path: str, random: Random) -> bytes:
     return mutated(content, random)
 
 
+def some_of(paths: list[str], random: Random) -> list[str]:
+    """Segments half of the time; indexes of aborted transactions, of which there are few, more often than others."""
+    kind = random.random()
+    suffix = LOG if kind < 0.5 else ABORTED_INDEX if kind < 0.6 else ""
+    return [path for path in paths if path.endswith(suffix)]
+
+
 def mutate(disk: SimulatedDisk, log: Template, random: Random) -> list[str]:
     """Changes one to three files of a log; which ones."""
     paths = sorted(path for path in log.files if "." in path.rpartition("/")[2])
-    logs = [path for path in paths if path.endswith(LOG)]
-    chosen = {random.choice(logs if random.random() < 0.5 else paths) for _ in range(random.randint(1, 3))}
+    chosen = {random.choice(some_of(paths, random)) for _ in range(random.randint(1, 3))}
     for path in sorted(chosen):
         put(disk, path, changed(log, path, random))
     return sorted(path for path in chosen if disk.content(path) != log.files[path])
@@ -392,8 +400,9 @@ class Case:
         assert remain <= before, "the cleaner makes no records"
         for segment in work.segments:
             found, is_whole = self.segments[segment.base_offset]
-            if not is_whole:
-                assert segment.base_offset in report.left_alone
+            if not is_whole and segment.base_offset not in report.left_alone:
+                self.check_kept_message(segment.base_offset, left)
+                assert report.problem_count, "and it is said"
             damaged = [batch for batch in found if not batch.is_sound]
             assert all(batch.data in left for batch in damaged), "what cannot be read stays"
             assert not damaged or report.problem_count, "and is said"
@@ -402,14 +411,23 @@ class Case:
             assert set(latest.values()) <= remain, "the last record of every key stays"
         self.outcomes["cleaned"] += 1
 
+    def check_kept_message(self, base: int, left: bytes) -> None:
+        """Where the batches of a segment end, there is one whose format is now 0 or 1: it is damaged, and kept."""
+        found, _ = self.segments[base]
+        content = self.disk.content(f"{NAME}/{base:020d}{LOG}")
+        at = found[-1].position + len(found[-1].data) if found else 0
+        header = read_entry(content, at)
+        assert header.is_old
+        assert content[at : at + header.size_bytes] in left
+
     # Retention
 
     def retire(self, one: OneLog) -> None:
-        """Once as an open log does it, and once by the files."""
-        log = one.log
-        rule = Retention(self.random.randrange(100), -1, 0, log.log_end_offset)
-        wall_ms = NOW_MS + self.random.randrange(600)
-        self.check_retired(len(self.due(one, rule, wall_ms)), one, rule, wall_ms)
+        """What an open log would remove, for several rules, and what is removed by the files."""
+        for _ in range(8):
+            rule = Retention(self.random.randrange(100), -1, 0, one.log.log_end_offset)
+            wall_ms = NOW_MS + self.random.randrange(500)
+            self.check_retired(len(self.due(one, rule, wall_ms)), one, rule, wall_ms)
         self.check_retired(retire(self.disk, NAME, rule, wall_ms).segments, one, rule, wall_ms)
 
     def due(self, one: OneLog, rule: Retention, wall_ms: int) -> list[str]:
