@@ -119,7 +119,7 @@ class Workload:
         self.retention()
 
     def retention(self) -> None:
-        self.one.log.delete_old_segments(self.one.now_ms, self.end)
+        self.one.delete_old_segments(self.end)
         self.one.run()
         self.start = self.one.log.log_start_offset
 

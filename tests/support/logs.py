@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from penstock.config.topic import TopicConfig
+from penstock.log.checked_times import TimesNotChecked
 from penstock.log.disk import Disk, Operation
 from penstock.log.loading import OpenArguments
 from penstock.log.log import Log
@@ -132,6 +133,15 @@ class OneLog:
         """A clean stop and start."""
         self.close()
         return self.open(recovery_point=self.log.recovery_point, log_start_offset=self.log.log_start_offset)
+
+    def delete_old_segments(self, high_watermark: int, now_ms: int | None = None) -> int:
+        """Retention, with what the lane has to check for it."""
+        at_ms = self.now_ms if now_ms is None else now_ms
+        try:
+            return self.log.delete_old_segments(at_ms, high_watermark)
+        except TimesNotChecked as missing:
+            missing.was_read(missing.read(self.disk))
+        return self.delete_old_segments(high_watermark, at_ms)
 
     def content(self, offset: int | None = None, upper_offset: int | None = None, max_bytes: int = 1 << 20) -> bytes:
         """All that a reader gets from an offset (the log start) on."""

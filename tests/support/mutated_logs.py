@@ -1,6 +1,7 @@
-"""Logs with something changed in their files, sent through what a broker does with a log after an unclean stop.
+"""Logs with something changed in their files, sent through what a broker does with a log when it starts.
 
-A log is recovered, opened, read from its start and anywhere, searched by time, and cleaned. Whatever was changed:
+A log is recovered, unless it was stopped cleanly, and opened. It is read from its start and anywhere, searched by time,
+cleaned, and loses what is too old. Whatever was changed:
 
 - Each record that comes out with a right checksum is one that was written, at its offset.
 - A read skips nothing that is there, and a look-up by time finds the first record.
@@ -8,12 +9,13 @@ A log is recovered, opened, read from its start and anywhere, searched by time, 
 - Intact batches that a recovery takes out of a log are in a file beside it, and the report says so; what the cleaner
   cannot read stays byte for byte, and the report says so.
 - The cleaner keeps the last record of every key.
+- Retention removes no segment that has a record which is young enough.
 
 A recovery only scans the segments from the recovery point on. Nothing covers the base offset of a batch but its
 neighbours, so in an older segment a batch may come out at another offset, and so may the last one of a log; nothing
 covers the end of an index at all, so an older one that was cut or is another segment's may hide a record from a look-up
-by time. A file that ends with a batch says nothing of others that came after it. Apache Kafka has the same limits, and
-`penstock log verify` finds what a clean stop has a witness for.
+by time, or from retention, if it is not at the segment's end. A file that ends with a batch says nothing of others that
+came after it. Apache Kafka has the same limits, and `penstock log verify` finds what a clean stop has a witness for.
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, NotResident, RequestError, StorageError
+from penstock.log.checked_times import TimesNotChecked
 from penstock.log.loading import OpenArguments, RecoveryNeeded
 from penstock.log.names import ABORTED_INDEX, CORRUPT, LOG, SNAPSHOT, TIME_INDEX
 from penstock.log.recovery import RecoveryReport, first_doubtful, recover_log
+from penstock.log.retention import Retention
+from penstock.log.retiring import retire
 from penstock.log.walks import FoundOffset
-from penstock.records.batch import BatchHeader, check_crc, headers, read_header
+from penstock.records.batch import BatchHeader, check_crc, headers, read_entry, read_header
 from penstock.records.compression import Codec
 from simulator.world.disk import SimulatedDisk
 from support.compaction import OUT, History, Written, compacted, planned, records_of
@@ -40,7 +45,11 @@ from support.planted import contents, mutated, put
 
 BATCHES = 36
 BATCHES_PER_SEGMENT = 12
+HIDDEN_MS = 30
+"""By so much the time of a batch is before the latest one before it, at most: see `template`."""
 TEMPLATES = 8
+KEYS = 25
+"""So many that some records of most transactions are the last of their keys."""
 CONFIG = topic_config(index_interval_bytes=100)
 LENGTH, LEADER_EPOCH = slice(8, 12), slice(12, 16)
 LENGTHS = [0, 1, 48, 49, 2**31 - 1, -1, -(2**31)]
@@ -78,7 +87,7 @@ def template(seed: int) -> Template:
     random, history, at_ms = Random(seed), History.empty(), NOW_MS
     for number in range(BATCHES):
         at_ms += random.randrange(-3, 20)
-        pairs = [(b"k%d" % random.randrange(7), value(random)) for _ in range(random.randint(1, 4))]
+        pairs = [(b"k%d" % random.randrange(KEYS), value(random)) for _ in range(random.randint(1, 4))]
         if number % 5 == 3:
             history.append(
                 pairs, producer_id=7, transactional=True, codec=random.choice(list(Codec)), timestamp_ms=at_ms
@@ -116,7 +125,7 @@ def changed(log: Template, path: str, random: Random) -> bytes:
         position = random.choice([position for position, _ in headers(content)])
         length = struct.pack(">i", random.choice([*LENGTHS, random.randrange(2**31), len(content) - position]))
         return content[: position + 8] + length + content[position + 12 :]
-    if kind == 2 and not path.endswith(LOG):  # another file of its kind
+    if kind == 2:  # another file of its kind
         suffix = path[path.rindex(".") :]
         return log.files[random.choice([each for each in sorted(log.files) if each.endswith(suffix)])]
     if kind == 3:  # a piece of a file of its kind, in the wrong place
@@ -128,11 +137,17 @@ def changed(log: Template, path: str, random: Random) -> bytes:
     return mutated(content, random)
 
 
+def some_of(paths: list[str], random: Random) -> list[str]:
+    """Segments half of the time; indexes of aborted transactions, of which there are few, more often than others."""
+    kind = random.random()
+    suffix = LOG if kind < 0.5 else ABORTED_INDEX if kind < 0.6 else ""
+    return [path for path in paths if path.endswith(suffix)]
+
+
 def mutate(disk: SimulatedDisk, log: Template, random: Random) -> list[str]:
     """Changes one to three files of a log; which ones."""
     paths = sorted(path for path in log.files if "." in path.rpartition("/")[2])
-    logs = [path for path in paths if path.endswith(LOG)]
-    chosen = {random.choice(logs if random.random() < 0.5 else paths) for _ in range(random.randint(1, 3))}
+    chosen = {random.choice(some_of(paths, random)) for _ in range(random.randint(1, 3))}
     for path in sorted(chosen):
         put(disk, path, changed(log, path, random))
     return sorted(path for path in chosen if disk.content(path) != log.files[path])
@@ -166,7 +181,11 @@ def sound_records(batches: list[Batch]) -> list[Written]:
 
 @dataclass
 class Case:
-    """One log with something changed, and how far it has got. `changed` are the paths of the files."""
+    """One log with something changed, and how far it has got.
+
+    Attributes: `changed`, the paths of the files; `stopped_cleanly`, whether it is opened without a recovery, if that
+    is not asked for; `scanned`, the segments that are read whole by a recovery.
+    """
 
     seed: int
     log: Template = field(init=False)
@@ -174,6 +193,7 @@ class Case:
     disk: SimulatedDisk = field(init=False)
     changed: list[str] = field(init=False)
     recovery_point: int = field(init=False)
+    stopped_cleanly: bool = field(init=False)
     scanned: list[int] = field(init=False)
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -187,7 +207,8 @@ class Case:
         self.changed = mutate(self.disk, self.log, self.random)
         bases = self.log.bases
         self.recovery_point = self.random.choice([0, bases[1], bases[-1], self.log.end])
-        self.scanned = bases[first_doubtful(bases, self.recovery_point) :]
+        self.stopped_cleanly = self.recovery_point == self.log.end and self.random.random() < 0.5
+        self.scanned = [] if self.stopped_cleanly else bases[first_doubtful(bases, self.recovery_point) :]
 
     def run(self) -> Counter[str]:
         """Raises AssertionError if a rule is broken, and whatever should not be raised."""
@@ -196,10 +217,7 @@ class Case:
             return self.outcomes
         before = contents(self.disk)
         try:
-            arguments = OpenArguments(NAME, CONFIG, self.recovery_point, 0, NOW_MS)
-            report = recover_log(self.disk, arguments, flushed_offset=self.recovery_point)
-            self.check_recovery(before, report)
-            one = OneLog(CONFIG, self.disk)
+            one = self.opened(before)
         except (StorageError, RecoveryNeeded):
             self.outcomes["not opened"] += 1
             return self.outcomes
@@ -208,7 +226,22 @@ class Case:
         self.read_anywhere(one)
         self.look_up_times(one)
         self.clean()
+        self.retire(one)
         return self.outcomes
+
+    def opened(self, before: dict[str, bytes]) -> OneLog:
+        """As a broker opens it. Raises what says that it cannot be opened."""
+        if self.stopped_cleanly:
+            self.outcomes["opened at once"] += 1
+            try:
+                return OneLog(CONFIG, self.disk)
+            except RecoveryNeeded:
+                self.outcomes["asked for a recovery"] += 1
+                self.scanned = [self.log.bases[-1]]
+        arguments = OpenArguments(NAME, CONFIG, self.recovery_point, 0, NOW_MS)
+        report = recover_log(self.disk, arguments, flushed_offset=self.recovery_point)
+        self.check_recovery(before, report)
+        return OneLog(CONFIG, self.disk)
 
     # Which parts of the files nothing has looked at
 
@@ -354,7 +387,7 @@ class Case:
             work = planned(self.disk, config=CONFIG)
             report = compacted(self.disk, work)
         except ERRORS:
-            assert self.is_older(""), "a scanned segment is sound"
+            assert self.is_older("") or self.changes(SNAPSHOT), "a scanned segment is sound"
             self.outcomes["not cleaned"] += 1
             return
         after = contents(self.disk)
@@ -367,16 +400,51 @@ class Case:
         assert remain <= before, "the cleaner makes no records"
         for segment in work.segments:
             found, is_whole = self.segments[segment.base_offset]
-            if not is_whole:
-                assert segment.base_offset in report.left_alone
+            if not is_whole and segment.base_offset not in report.left_alone:
+                self.check_kept_message(segment.base_offset, left)
+                assert report.problem_count, "and it is said"
             damaged = [batch for batch in found if not batch.is_sound]
             assert all(batch.data in left for batch in damaged), "what cannot be read stays"
             assert not damaged or report.problem_count, "and is said"
-        transactions_are_known = not self.is_older(ABORTED_INDEX) and not self.changes(SNAPSHOT)
-        if transactions_are_known and not self.is_older(LOG):
+        if not self.changes(SNAPSHOT) and not self.is_older(LOG):
             latest = {each.key: each for each in sorted(before) if each.offset not in self.log.aborted}
             assert set(latest.values()) <= remain, "the last record of every key stays"
         self.outcomes["cleaned"] += 1
+
+    def check_kept_message(self, base: int, left: bytes) -> None:
+        """Where the batches of a segment end, there is one whose format is now 0 or 1: it is damaged, and kept."""
+        found, _ = self.segments[base]
+        content = self.disk.content(f"{NAME}/{base:020d}{LOG}")
+        at = found[-1].position + len(found[-1].data) if found else 0
+        header = read_entry(content, at)
+        assert header.is_old
+        assert content[at : at + header.size_bytes] in left
+
+    # Retention
+
+    def retire(self, one: OneLog) -> None:
+        """What an open log would remove, for several rules, and what is removed by the files."""
+        for _ in range(8):
+            rule = Retention(self.random.randrange(100), -1, 0, one.log.log_end_offset)
+            wall_ms = NOW_MS + self.random.randrange(500)
+            self.check_retired(len(self.due(one, rule, wall_ms)), one, rule, wall_ms)
+        self.check_retired(retire(self.disk, NAME, rule, wall_ms).segments, one, rule, wall_ms)
+
+    def due(self, one: OneLog, rule: Retention, wall_ms: int) -> list[str]:
+        """What an open log would remove, what is to be checked by the lane."""
+        try:
+            return one.log.segments.due(rule, one.log.log_end_offset, wall_ms)
+        except TimesNotChecked as missing:
+            missing.was_read(missing.read(self.disk))
+        return self.due(one, rule, wall_ms)
+
+    def check_retired(self, count: int, one: OneLog, rule: Retention, wall_ms: int) -> None:
+        for base in one.log.segments.bases[:count]:
+            found, is_whole = self.segments[base]
+            hidden_ms = HIDDEN_MS if self.is_older(TIME_INDEX, base) else 0
+            latest_ms = max((batch.header.max_timestamp_ms for batch in found if batch.is_sound), default=-1)
+            assert wall_ms - latest_ms > rule.retention_ms - hidden_ms, f"segment {base} was young enough"
+            self.outcomes["retired"] += is_whole
 
 
 def run_case(seed: int) -> Counter[str]:

@@ -75,6 +75,7 @@ class Walking:
     def run(self) -> bool:
         """Walks to the end of the batches; False if a message of format 0 or 1 is there."""
         wanted, state = self._wanted, self._state
+        following = -1 if wanted.following is None else wanted.following
         status, checked = kernels.MORE, -1
         while status in (kernels.MORE, kernels.CHECK):
             if status == kernels.MORE and not self._read():
@@ -82,8 +83,9 @@ class Walking:
                 break
             data = np.frombuffer(self._chunk, np.uint8)
             status = kernels.walk(
-                data, self._chunk_start, wanted.size_bytes, wanted.base_offset, wanted.index_interval_bytes, checked,
-                TABLES, state, self._batches, self._entries, self._epochs_found, self._counts,
+                data, self._chunk_start, wanted.size_bytes, wanted.base_offset, following,
+                wanted.index_interval_bytes, checked, TABLES, state, self._batches, self._entries, self._epochs_found,
+                self._counts,
             )  # fmt: skip
             self._take()
             if status == kernels.CHECK:
@@ -93,7 +95,6 @@ class Walking:
         if status == kernels.INVALID:
             if is_old_at(self._disk, wanted.path, int(state[kernels.POSITION]), wanted.size_bytes):
                 return False
-            following = -1 if wanted.following is None else wanted.following
             kernels.walk_ended(
                 following, wanted.base_offset, wanted.index_interval_bytes,
                 state, self._batches, self._entries, self._epochs_found, self._counts,

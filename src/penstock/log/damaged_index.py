@@ -24,13 +24,14 @@ class DamagedFileError(StorageError):
 
 
 class DamagedIndexError(DamagedFileError):
-    """An index that leads astray. Only what is looked up with it fails; the message says how to make it anew."""
+    """An index that leads astray. Only what is looked up with it fails; the message says how to make it anew.
 
-    def __init__(self, path: str, claim: str) -> None:
-        super().__init__(
-            f"{path} is damaged or of another segment: {claim}. What it leads to is not served; stop the broker "
-            "and run `penstock log index`, which makes it anew"
-        )
+    Attributes: `reason`, which index it is and what is wrong with it.
+    """
+
+    def __init__(self, path: str, claim: str, *, so: str = "What it leads to is not served") -> None:
+        self.reason = f"{path} is damaged or of another segment: {claim}"
+        super().__init__(f"{self.reason}. {so}; stop the broker and run `penstock log index`, which makes it anew")
 
 
 class Start(NamedTuple):
@@ -54,12 +55,17 @@ def start_for(disk: Disk, segment: Segment, offset: int) -> Start:
 
     Raises DamagedIndexError for an entry that cannot be right, NotResident as `disk`.
     """
-    index = segment.offset_index
-    relative_offset, position = index.entry_for(disk, offset)
+    return start_at(segment, *segment.offset_index.entry_for(disk, offset))
+
+
+def start_at(segment: Segment, relative_offset: int, position: int) -> Start:
+    """The same for an entry of the segment's index, or (0, 0) for its beginning."""
     claimed_offset = segment.base_offset + relative_offset
     if relative_offset < 0 or not 0 <= position < max(segment.reserved_bytes, 1):
         claim = f"an entry leads from offset {claimed_offset} to byte {position}"
-        raise DamagedIndexError(index.path, f"{claim}, and the segment has {segment.reserved_bytes} bytes")
+        raise DamagedIndexError(
+            segment.offset_index.path, f"{claim}, and the segment has {segment.reserved_bytes} bytes"
+        )
     return Start(position, claimed_offset if position else None)
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
-from penstock.errors import StorageError
+from penstock.errors import NotResident, StorageError
 from penstock.log import partition_metadata
 from penstock.log.checkpoints import TopicPartition, format_checkpoint
 from penstock.log.clean_shutdown import write_clean_shutdown
@@ -232,6 +233,24 @@ class ReadRange(Operation):
     def run(self, disk: Disk) -> None:
         with suppress(FileNotFoundError):
             disk.read(self.path, self.position, self.length)
+
+
+class ReadMissing(Operation):
+    """Does what a look on the loop could not (`NotResident.read`); whoever looked does it again.
+
+    The result is what came of it, None if a file was deleted meanwhile.
+    """
+
+    __slots__ = ("missing",)
+
+    def __init__(self, missing: NotResident, owner: OperationOwner) -> None:
+        super().__init__(missing.directory, missing.path, owner)
+        self.missing = missing
+
+    def run(self, disk: Disk) -> Any:
+        with suppress(FileNotFoundError):
+            return self.missing.read(disk)
+        return None
 
 
 class ReadBytes(Operation):

@@ -100,6 +100,30 @@ class LogBroken:
 
 
 @dataclass(frozen=True, slots=True)
+class LogRecovered:
+    """The files of a log contradict each other though its directory was stopped cleanly; it is recovered first."""
+
+    log: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.log} is recovered before it is opened: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeIndexWrong:
+    """The indexes of a segment say another largest timestamp than its batches. What depends on age goes by these."""
+
+    log: str
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.log}: the latest time of a segment is taken from its batches, not from its indexes: {self.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsLost:
     """Recovery after an unclean stop cut a log: offsets in [first, end) were written but cannot be trusted.
 
@@ -278,9 +302,11 @@ LogEvent = (
     | LogCleaned
     | LogNotCleaned
     | LogPartCleaned
+    | LogRecovered
     | MetadataLogFull
     | MetadataLogHasRoom
     | NotStoppedCleanly
     | SegmentsRetired
     | StrayFound
+    | TimeIndexWrong
 )

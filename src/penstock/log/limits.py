@@ -17,6 +17,8 @@ PRODUCERS_EXPIRED_PER_STEP = 10_000
 """Idempotent producers of several logs that are looked at in one step for those that are idle."""
 RETENTION_LOOKED_AT_MAX = 20
 """Replicas that retention goes through in one step; the next step follows a millisecond later."""
+TIMES_CHECKED_AT_ONCE_MAX = 16
+"""Segments of an open log whose time indexes one operation checks before retention goes by them."""
 UNLINKS_PER_STEP = 50
 """Files of one log directory that are removed at a time. With the next limit: 500 a second at most."""
 UNLINK_STEP_MS = 100

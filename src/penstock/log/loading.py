@@ -15,11 +15,12 @@ from uuid import UUID
 from penstock.config.topic import TopicConfig
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log import leader_epochs, partition_metadata, producer_snapshot
+from penstock.log.damaged_index import DamagedFileError, DamagedIndexError, Start, start_at
 from penstock.log.disk import Disk, FileInfo
 from penstock.log.index import Index
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.limits import BATCHES_PER_PRODUCER, RECALLED_INDEX_ENTRIES
-from penstock.log.lookup import batch_headers, headers_from
+from penstock.log.lookup import batch_headers, header_with, headers_at, headers_from
 from penstock.log.names import (
     ABORTED_INDEX,
     CLEANED,
@@ -100,10 +101,11 @@ def load(disk: Disk, name: str, *, log_start_offset: int, wall_ms: int) -> Loade
     epochs.truncate_from_start(log_start_offset)
     producers = ProducerState(log_start_offset)
     snapshots, useless = load_snapshot(disk, name, files, producers, log_end_offset)
-    with readable(name):
-        if producers.producers and segments:
-            recall(disk, segments[-1], producers)
-        replay(disk, segments, producers, log_end_offset)
+    if segments:
+        with recoverable(name):
+            if producers.producers:
+                recall(disk, segments[-1], producers)
+            replay(disk, segments, producers, log_end_offset, active=segments[-1])
     snapshots, strays = without_strays(snapshots, segments)
     stale = [f"{name}/{file_name(offset, SNAPSHOT)}" for offset in [*useless, *strays]]
     return Loaded(
@@ -142,6 +144,7 @@ def load_segment(name: str, info: FileInfo, files: Mapping[str, FileInfo], wall_
     segment = Segment(name, base_offset, wall_ms, size_bytes=info.size_bytes)
     segment.modified_ms = info.modified_ms
     segment.largest_timestamp_ms = None
+    segment.largest_is_right = False
     segment.flushed = True
     count_entries(name, segment.offset_index, files.get(file_name(base_offset, OFFSET_INDEX)))
     count_entries(name, segment.time_index, files.get(file_name(base_offset, TIME_INDEX)))
@@ -161,23 +164,19 @@ def count_entries(name: str, index: Index, info: FileInfo | None) -> None:
 
 def load_active(disk: Disk, segment: Segment) -> int:
     """Reads what appending to a segment requires; returns the offset after its last batch."""
-    name, index = segment.name, segment.offset_index
-    position = 0
-    if index.written:
-        relative_offset, position = index.entry(disk, index.written - 1)
-        index.last_offset = segment.base_offset + relative_offset
-        if relative_offset < 0 or not 0 <= position < segment.size_bytes:
-            raise RecoveryNeeded(name, f"{index.path} points to {position} in {segment.size_bytes} bytes of records")
+    name = segment.name
     time_index = segment.time_index
     time_index.last_timestamp_ms, time_index.last_offset = time_index.last_entry(disk)
     largest_timestamp_ms, largest_offset = time_index.last_timestamp_ms, time_index.last_offset
     next_offset = segment.base_offset
-    end = position
-    try:
-        if position:
+    latest: BatchHeader | None = None
+    with recoverable(name):
+        start = last_start(disk, segment)
+        end = start.position
+        if start.position:
             _, first = next(batch_headers(disk, segment.log_path, 0, segment.size_bytes))
             segment.rolling_timestamp_ms = first.max_timestamp_ms
-        for at, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):
+        for at, header in headers_at(disk, segment, start):
             if not at:
                 segment.rolling_timestamp_ms = header.max_timestamp_ms
             if header.max_timestamp_ms > largest_timestamp_ms:
@@ -186,17 +185,34 @@ def load_active(disk: Disk, segment: Segment) -> int:
                 raise RecoveryNeeded(
                     name, f"{segment.log_path} has offset {header.base_offset} after {next_offset - 1}"
                 )
+            if latest is None and header.base_offset <= time_index.last_offset <= header.last_offset:
+                latest = header
             next_offset = header.next_offset
             end = at + header.size_bytes
-    except (CorruptRecordError, InvalidRecordError) as error:
-        raise RecoveryNeeded(name, f"{segment.log_path}: {error}") from error
-    if end != segment.size_bytes:
-        raise RecoveryNeeded(name, f"{segment.log_path} ends within a batch")
-    check_last_entries(segment, next_offset)
+        if end != segment.size_bytes:
+            raise RecoveryNeeded(name, f"{segment.log_path} ends within a batch")
+        check_last_entries(segment, next_offset)
+        if time_index.written:
+            check_last_time(segment, latest or header_with(disk, segment, time_index.last_offset))
     segment.largest_timestamp_ms, segment.largest_timestamp_offset = largest_timestamp_ms, largest_offset
-    segment.bytes_since_index = segment.size_bytes - position
+    segment.largest_is_right = True
+    segment.bytes_since_index = segment.size_bytes - start.position
     segment.flushed = False
     return next_offset
+
+
+def last_start(disk: Disk, segment: Segment) -> Start:
+    """Where the last entry of the offset index leads. Raises DamagedIndexError or RecoveryNeeded if that is wrong."""
+    index = segment.offset_index
+    if not index.written:
+        return Start(0)
+    relative_offset, position = index.entry(disk, index.written - 1)
+    index.last_offset = segment.base_offset + relative_offset
+    if position >= segment.size_bytes:  # also of none
+        raise RecoveryNeeded(
+            segment.name, f"{index.path} points to {position} in {segment.size_bytes} bytes of records"
+        )
+    return start_at(segment, relative_offset, position)
 
 
 def check_last_entries(segment: Segment, next_offset: int) -> None:
@@ -207,6 +223,16 @@ def check_last_entries(segment: Segment, next_offset: int) -> None:
         if not segment.base_offset - 1 <= index.last_offset < max(next_offset, segment.base_offset + 1):
             said = f"{index.path} has the offset {index.last_offset}"
             raise RecoveryNeeded(segment.name, f"{said}, and the segment ends at {next_offset}")
+
+
+def check_last_time(segment: Segment, latest: BatchHeader | None) -> None:
+    """Raises RecoveryNeeded if `latest`, the batch with the offset of the last entry of the segment's time index, has
+    not the time of that entry: appends, roll and retention go on from there.
+    """
+    index = segment.time_index
+    if latest is None or latest.max_timestamp_ms != index.last_timestamp_ms:
+        said = f"{index.path} says that the latest time is {index.last_timestamp_ms}, at offset {index.last_offset}"
+        raise RecoveryNeeded(segment.name, f"{said}, and no batch there has it")
 
 
 def load_leader_epochs(disk: Disk, name: str, files: Mapping[str, FileInfo]) -> LeaderEpochs:
@@ -263,9 +289,9 @@ def recall(disk: Disk, segment: Segment, producers: ProducerState) -> None:
     """
     index = segment.offset_index
     number = index.written - RECALLED_INDEX_ENTRIES
-    position = index.entry(disk, number)[1] if number >= 0 else 0
+    start = start_at(segment, *index.entry(disk, number)) if number >= 0 else Start(0)
     found: dict[int, list[Batch]] = {}
-    for _, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):
+    for _, header in headers_at(disk, segment, start):
         if header.base_offset >= producers.end_offset:
             break
         producer = producers.producers.get(header.producer_id)
@@ -287,6 +313,17 @@ def recall(disk: Disk, segment: Segment, producers: ProducerState) -> None:
 
 
 @contextmanager
+def recoverable(name: str) -> Iterator[None]:
+    """Turns what is wrong with an active segment and its indexes into the need for a recovery, which reads it all."""
+    try:
+        yield
+    except DamagedIndexError as error:
+        raise RecoveryNeeded(name, error.reason) from error
+    except (CorruptRecordError, InvalidRecordError, DamagedFileError) as error:
+        raise RecoveryNeeded(name, str(error)) from error
+
+
+@contextmanager
 def readable(name: str) -> Iterator[None]:
     """Turns an unreadable batch, or one of an old format, into an error of this log alone."""
     try:
@@ -302,20 +339,34 @@ def without_strays(snapshots: list[int], segments: list[Segment]) -> tuple[list[
     return kept, [offset for offset in snapshots if offset not in kept]
 
 
-def replay(disk: Disk, segments: list[Segment], producers: ProducerState, end_offset: int) -> None:
-    """Brings the producers from their end offset to `end_offset` by the headers of the batches between."""
+def replay(
+    disk: Disk, segments: list[Segment], producers: ProducerState, end_offset: int, *, active: Segment | None = None
+) -> None:
+    """Brings the producers from their end offset to `end_offset` by the headers of the batches between.
+
+    Where the index of an older segment than the `active` one leads astray, all headers of that segment are read.
+    """
     for number, segment in enumerate(segments):
         start = producers.end_offset
         next_base = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
         if start >= end_offset or start >= next_base:
             continue
-        for at, header in headers_from(disk, segment, start):
+        found = headers_from(disk, segment, start) if segment is active else headers_to(disk, segment, start)
+        for at, header in found:
             if header.last_offset >= start and header.base_offset < end_offset:
                 marker = None
                 if header.is_control and header.has_producer_id:
                     marker = marker_of(disk.read(segment.log_path, at, header.size_bytes), header)
                 replay_batch(header, producers, marker)
     producers.end_offset = end_offset
+
+
+def headers_to(disk: Disk, segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The headers from a batch at or before the one that holds `offset` on; from the first if the index is damaged."""
+    try:
+        yield from headers_from(disk, segment, offset)
+    except DamagedIndexError:  # found with the first batch
+        yield from batch_headers(disk, segment.log_path, 0, segment.size_bytes)
 
 
 def replay_batch(header: BatchHeader, producers: ProducerState, marker: Marker | None) -> Step | None:

@@ -115,7 +115,11 @@ def headers_from(disk: Disk, segment: Segment, offset: int) -> Iterator[tuple[in
     """Like `batch_headers`, from a batch at or before the one that holds `offset` on. Raises DamagedFileError for what
     is wrong.
     """
-    start = start_for(disk, segment, offset)
+    return headers_at(disk, segment, start_for(disk, segment, offset))
+
+
+def headers_at(disk: Disk, segment: Segment, start: Start) -> Iterator[tuple[int, BatchHeader]]:
+    """The same from where an index leads, which is checked."""
     is_first, at = True, start.position
     try:
         for position, header in batch_headers(disk, segment.log_path, start.position, segment.size_bytes):

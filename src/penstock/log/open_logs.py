@@ -20,7 +20,7 @@ from penstock.log.compaction.task import cleaning_order
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import OpenLog, RecoverLog, WritePartitionMetadata
-from penstock.log.events import LogEvent, RecordsLost, RecoveryFinished, RecoveryGoesOn, TailCut
+from penstock.log.events import LogEvent, LogRecovered, RecordsLost, RecoveryFinished, RecoveryGoesOn, TailCut
 from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
 from penstock.log.group_fsync import GroupFsync
@@ -155,6 +155,7 @@ class OpenLogs:
         if replica.state is not State.OPENING:
             return
         if isinstance(result, RecoveryNeeded):
+            self._report(LogRecovered(replica.name, result.reason))
             self._recover(replica, now_ms)
         elif isinstance(result, StorageError):
             self._failures.replica_broken(replica, result, now_ms)

@@ -72,12 +72,16 @@ class Retention(NamedTuple):
                 reasons.append(START_OFFSET)
             elif self.retention_bytes >= 0 and excess_bytes >= size_bytes:
                 reasons.append(SIZE)
-            elif 0 <= self.retention_ms < wall_ms - time_ms(place):
+            elif self.retention_ms >= 0 and self.is_over(time_ms(place), wall_ms):
                 reasons.append(AGE)
             else:
                 break
             excess_bytes -= size_bytes
         return reasons
+
+    def is_over(self, time_ms: int, wall_ms: int) -> bool:
+        """Whether age removes a segment of that time."""
+        return 0 <= self.retention_ms < wall_ms - time_ms
 
     def next_ms(self, oldest_ms: int) -> int | None:
         """The wall time at which age removes a segment of that time; None for never."""

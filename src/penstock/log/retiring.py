@@ -1,24 +1,27 @@
 """Carries out retention: open logs remove their own segments, those of closed logs are removed by their files.
 
 The names, sizes and times of a closed log's files are enough. A segment ends where the next begins; its largest
-timestamp is the last entry of its time index (or, if it has none, the file's modification time, as in Kafka).
-`RetireSegments` applies the rule (`penstock.log.retention`) in the lane, to a few replicas at a time. Only a log whose
-active segment itself is too old must be opened, since a new segment takes its place.
+timestamp is the last entry of its time index (or, if it has none, the file's modification time, as in Kafka), which is
+checked before anything goes by it (`penstock.log.checked_times`). `RetireSegments` applies the rule
+(`penstock.log.retention`) in the lane, to a few replicas at a time. Only a log whose active segment itself is too old
+must be opened, since a new segment takes its place.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from penstock.errors import NotResident
+from penstock.log.checked_times import TimesNotChecked, checked_time, must_be_checked
 from penstock.log.deadlines import Deadlines
-from penstock.log.directory_operations import ReadRange
+from penstock.log.directory_operations import ReadMissing
 from penstock.log.disk import Disk, FileInfo, Operation, OperationOwner
-from penstock.log.events import LogEvent, SegmentsRetired
-from penstock.log.names import INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, file_name, offset_of
+from penstock.log.events import LogEvent, SegmentsRetired, TimeIndexWrong
+from penstock.log.index import OffsetIndex, TimeIndex
+from penstock.log.names import INDEX_SUFFIXES, LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name, offset_of
 from penstock.log.open_logs import OpenLogs
 from penstock.log.operations import rename_deleted
 from penstock.log.outbox import Outbox
@@ -27,10 +30,10 @@ from penstock.log.replica import Replica, State
 from penstock.log.replica_directories import ReplicaDirectories
 from penstock.log.retention import UNKNOWN_END_OFFSET, Retention, extents
 from penstock.log.retention_schedule import RetentionSchedule
+from penstock.log.segment import Segment
 from penstock.log.table import ReplicaTable
 from penstock.records.wall import WallTime
 
-TIME_ENTRY = struct.Struct(">qi")
 RETENTION_ORDER = ".retention"
 BATCH_REPLICAS_MAX = 32
 """Replicas that one operation looks at; while it runs they cannot be opened."""
@@ -45,6 +48,7 @@ class Retired:
         size_bytes: of the remaining records.
         next_ms: when age may remove something next; None for never without appends.
         needs_log: the active segment is too old, so the log must be opened.
+        wrong: what is wrong with time indexes.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -55,6 +59,7 @@ class Retired:
     size_bytes: int = 0
     next_ms: int | None = None
     needs_log: bool = False
+    wrong: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -63,7 +68,18 @@ class SegmentFile:
 
     base_offset: int
     log: FileInfo
+    offset_index_bytes: int
     time_index_bytes: int
+
+    def of_log(self, name: str) -> Segment:
+        """The segment of this log, to be looked into."""
+        segment = Segment(name, self.base_offset, 0, size_bytes=self.log.size_bytes)
+        segment.modified_ms = self.log.modified_ms
+        segment.largest_timestamp_ms = None
+        segment.largest_is_right = False
+        segment.offset_index.written = self.offset_index_bytes // OffsetIndex.ENTRY.size
+        segment.time_index.written = self.time_index_bytes // TimeIndex.ENTRY.size
+        return segment
 
 
 class RetireSegments(Operation):
@@ -94,36 +110,32 @@ def list_segments(disk: Disk, name: str) -> list[SegmentFile]:
     for entry in files.values():
         base_offset = offset_of(entry.name, LOG)
         if base_offset is not None:
-            time_index = files.get(file_name(base_offset, TIME_INDEX))
-            segments.append(SegmentFile(base_offset, entry, time_index.size_bytes if time_index else 0))
+            indexes = [files.get(file_name(base_offset, suffix)) for suffix in (OFFSET_INDEX, TIME_INDEX)]
+            sizes_bytes = [index.size_bytes if index is not None else 0 for index in indexes]
+            segments.append(SegmentFile(base_offset, entry, *sizes_bytes))
     segments.sort(key=lambda segment: segment.base_offset)
     return segments
 
 
-def largest_timestamp_ms(disk: Disk, name: str, segment: SegmentFile) -> int:
-    """The largest timestamp of a segment's records, from the last entry of its time index; without one, the file's
-    modification time."""
-    entries = segment.time_index_bytes // TIME_ENTRY.size
-    if entries:
-        path = f"{name}/{file_name(segment.base_offset, TIME_INDEX)}"
-        timestamp_ms, _ = TIME_ENTRY.unpack(disk.read(path, (entries - 1) * TIME_ENTRY.size, TIME_ENTRY.size))
-        if timestamp_ms >= 0:
-            return int(timestamp_ms)
-    return segment.log.modified_ms
-
-
 def retire(disk: Disk, name: str, rule: Retention, wall_ms: int) -> Retired:
     """Applies the rule to one closed log; renames the files of what goes."""
-    segments = list_segments(disk, name)
+    segments, retired = [each.of_log(name) for each in list_segments(disk, name)], Retired()
 
     def time_ms(place: int) -> int:
-        return largest_timestamp_ms(disk, name, segments[place])
+        segment = segments[place]
+        if must_be_checked(segment, segment.retention_time_ms(disk), rule, wall_ms):
+            found = checked_time(disk, segment)
+            segment.largest_timestamp_ms, segment.largest_is_right = found.timestamp_ms, True
+            if found.wrong:
+                retired.wrong.append(found.wrong)
+        return segment.retention_time_ms(disk)
 
-    sizes_bytes = [segment.log.size_bytes for segment in segments]
+    sizes_bytes = [segment.size_bytes for segment in segments]
     bases = [segment.base_offset for segment in segments]
     reasons = rule.due(extents(bases, sizes_bytes, UNKNOWN_END_OFFSET), wall_ms, time_ms)
     count = len(reasons)
-    retired = Retired(segments=count, bytes=sum(sizes_bytes[:count]), reasons=list(dict.fromkeys(reasons)))
+    retired.segments, retired.bytes = count, sum(sizes_bytes[:count])
+    retired.reasons = list(dict.fromkeys(reasons))
     for base_offset in bases[:count]:
         names = [f"{name}/{file_name(base_offset, suffix)}" for suffix in (LOG, *INDEX_SUFFIXES, SNAPSHOT)]
         retired.paths += rename_deleted(disk, names)
@@ -182,8 +194,7 @@ class Retiring:
             rule = Retention.of(log.config, log.log_start_offset, replica.high_watermark)
             next_ms = log.segments.next_retention_ms(rule)
         except NotResident as missing:
-            read = ReadRange(missing.directory, self._outbox, missing.path, missing.position, missing.length)
-            self._outbox.emit(read, self._look_again)
+            self._outbox.emit(ReadMissing(missing, self._outbox), self._look_again)
             return
         if segments:
             removed_bytes = before_bytes - log.size_bytes
@@ -191,11 +202,21 @@ class Retiring:
         self._schedule.expect(replica, next_ms)
         self._schedule.arm()
 
-    def _look_again(self, operation: ReadRange, result: None, now_ms: int) -> None:
+    def _look_again(self, operation: ReadMissing, result: Any, now_ms: int) -> None:
         self._deadlines.seen(now_ms)
-        replica = self._table.find_name(operation.path.partition("/")[0])
-        if replica is not None:
-            self._look_at_open(replica, now_ms)
+        missing = operation.missing
+        replica = self._table.find_name(missing.path.partition("/")[0])
+        if replica is None:
+            return
+        if result is None:  # the file is gone
+            self._schedule.changed(replica)
+            self._schedule.arm()
+            return
+        missing.was_read(result)
+        if isinstance(missing, TimesNotChecked):
+            for wrong in missing.wrong(result):
+                self._report(TimeIndexWrong(replica.name, wrong))
+        self._look_at_open(replica, now_ms)
 
     def _look_at_closed(self, index: int, now_ms: int) -> None:
         """The next few closed logs of a directory; those after them when these are done."""
@@ -240,6 +261,8 @@ class Retiring:
 
     def _note_retired(self, replica: Replica, result: Retired, now_ms: int) -> None:
         replica.size_bytes = result.size_bytes
+        for wrong in result.wrong:
+            self._report(TimeIndexWrong(replica.name, wrong))
         if not result.needs_log:
             self._schedule.expect(replica, result.next_ms)
         if result.paths:

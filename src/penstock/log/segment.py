@@ -46,7 +46,7 @@ class Segment:
         bytes_since_index: since the last index entry.
         indexes_grew: an index may have got an entry since somebody asked whether their tails are long.
         flushed: a closed segment whose files were fsynced.
-        largest_is_right: what its time index says of the largest timestamp was checked.
+        largest_is_right: this process has made what its time index says of the largest timestamp, or has checked it.
         log_path: of the file of its records.
         walks: what came of searches of its batches (`penstock.log.lookup`), for those who come back for it.
     """
@@ -83,7 +83,7 @@ class Segment:
         self.reserved_bytes = size_bytes
         self.largest_timestamp_ms: int | None = NO_TIMESTAMP
         self.largest_timestamp_offset = base_offset
-        self.largest_is_right = False
+        self.largest_is_right = True
         self.walks: dict[tuple[int, int, Wanted], Walked] | None = None
         self.largest_written: tuple[int, int] | None = None
         self.rolling_timestamp_ms = NO_TIMESTAMP

@@ -169,8 +169,9 @@ def in_order(batches: Iterable[Scanned], next_offset: int, following: int | None
     """The batches from `next_offset` on, up to the first whose base offset cannot be right.
 
     No CRC covers a base offset. One that goes back is wrong; one that leaves a gap is, too, if the batch after it goes
-    back into that gap, or if the segment that follows begins there. A segment that begins further back says nothing:
-    it may have been deleted once, and a power failure brought it back.
+    back into that gap, or if the segment that follows begins there. Then it may be right, but belong to a later
+    segment. A segment that begins further back says nothing: it may have been deleted once, and a power failure brought
+    it back.
     """
     after_gap: Scanned | None = None
     for batch in batches:
@@ -183,6 +184,8 @@ def in_order(batches: Iterable[Scanned], next_offset: int, following: int | None
         if base_offset < next_offset:
             return
         if base_offset > next_offset:
+            if following is not None and next_offset <= following <= base_offset:
+                return
             after_gap = batch
             continue
         yield batch

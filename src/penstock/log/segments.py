@@ -10,9 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from penstock.log.checked_times import TimesNotChecked, must_be_checked
 from penstock.log.damaged_index import DamagedFileError, aborted_in
 from penstock.log.disk import Disk, FileSlice
-from penstock.log.limits import POSITION_HINTS_MAX
+from penstock.log.limits import POSITION_HINTS_MAX, TIMES_CHECKED_AT_ONCE_MAX
 from penstock.log.lookup import check_largest, cut, first_at_time, first_of_max_time, locate
 from penstock.log.results import AbortedTransaction, LogRead
 from penstock.log.retention import UNKNOWN_END_OFFSET, Retention, extents
@@ -78,14 +79,34 @@ class Segments:
         return taken
 
     def due(self, rule: Retention, end_offset: int, wall_ms: int) -> list[str]:
-        """Why retention removes each of the oldest segments, of a log that ends at `end_offset` (reserved)."""
+        """Why retention removes each of the oldest segments, of a log that ends at `end_offset` (reserved).
+
+        Raises TimesNotChecked for segments whose time indexes are to be checked first, and NotResident.
+        """
+
+        def time_ms(place: int) -> int:
+            segment = self.all[place]
+            found_ms = segment.retention_time_ms(self.disk)
+            if must_be_checked(segment, found_ms, rule, wall_ms):
+                raise TimesNotChecked(self.disk.directory, self.all[place : place + TIMES_CHECKED_AT_ONCE_MAX])
+            return found_ms
+
         if not self.all[-1].reserved_bytes:
             end_offset = UNKNOWN_END_OFFSET
         return rule.due(
             extents(self.bases, (segment.size_bytes for segment in self.all), end_offset),
             wall_ms,
-            lambda place: self.all[place].retention_time_ms(self.disk),
+            time_ms,
         )
+
+    def check_times(self, from_offset: int) -> None:
+        """Raises TimesNotChecked for closed segments with records from an offset on whose time indexes nobody has
+        checked.
+        """
+        first = max(bisect_right(self.bases, from_offset) - 1, 0)
+        unchecked = [segment for segment in self.all[first:-1] if not segment.largest_is_right]
+        if unchecked:
+            raise TimesNotChecked(self.disk.directory, unchecked[:TIMES_CHECKED_AT_ONCE_MAX])
 
     def next_retention_ms(self, rule: Retention) -> int | None:
         """The wall time at which age removes the oldest; None for never."""

@@ -177,14 +177,15 @@ def accept_waiting(  # noqa: PLR0917 as accept
 
 @compiled
 def walk(  # noqa: C901, PLR0912, PLR0917 one loop, for the compiler's sake
-    data: Array, start: int, file_bytes: int, segment_base: int, interval: int, checked: int, tables: Array,
-    state: Array, batches: Array, entries: Array, epochs: Array, counts: Array,
+    data: Array, start: int, file_bytes: int, segment_base: int, following: int, interval: int, checked: int,
+    tables: Array, state: Array, batches: Array, entries: Array, epochs: Array, counts: Array,
 ) -> int:  # fmt: skip
     """Walks from `state[POSITION]` on for as long as batches are whole, valid and in order; says why it has stopped.
 
     Args:
         data: the bytes of the file from `start` on; uint8, read-only.
         file_bytes: the size of the file. segment_base: the offset in its name.
+        following: the base offset of the next segment; -1 for none.
         interval: index.interval.bytes.
         checked: the position of a batch whose CRC is known to be right; -1 for none.
         batches, entries, epochs: int64, with a row for each batch that `data` can hold, and one more.
@@ -227,6 +228,8 @@ def walk(  # noqa: C901, PLR0912, PLR0917 one loop, for the compiler's sake
         producer = signed64(data, at + 43)
         attributes = int64(data[uint64(at + 22)])
         if base > state[NEXT_OFFSET]:
+            if state[NEXT_OFFSET] <= following <= base:
+                return ORDER
             state[WAITS] = 1
             state[WAITING_POSITION] = position
             state[WAITING_BASE] = base
@@ -250,7 +253,7 @@ def walk_ended(  # noqa: PLR0917 as accept
 ) -> None:  # fmt: skip
     """After the last valid batch: takes one that waits, unless it reaches over where the next segment begins.
 
-    `following` is the base offset of that; -1 for none.
+    `following`: as that of `walk`.
     """
     if state[WAITS] != 0:
         waiting = state[WAITING_BASE]

@@ -258,6 +258,6 @@ def report(event: LogEvent) -> None:
 
 
 SERIOUS_EVENTS = frozenset({
-    "CheckpointUnreadable", "DirectoryFailed", "DirectoryFull", "LogBroken", "LogNotCleaned", "MetadataLogFull",
-    "NotStoppedCleanly", "RecordsLost", "TailCut",
+    "CheckpointUnreadable", "DirectoryFailed", "DirectoryFull", "LogBroken", "LogNotCleaned", "LogRecovered",
+    "MetadataLogFull", "NotStoppedCleanly", "RecordsLost", "TailCut", "TimeIndexWrong",
 })  # fmt: skip

@@ -278,11 +278,17 @@ def large_batches_are_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(compiled_segment_scan.Walking, "_is_right", lambda *_: True)
 
 
+def later_segments_are_believed(patch: pytest.MonkeyPatch) -> None:
+    walk = batch_kernels.walk
+    patch.setattr(batch_kernels, "walk", lambda *arguments: walk(*arguments[:4], -1, *arguments[5:]))
+
+
 PLANTED: Sequence[Callable[[pytest.MonkeyPatch], None]] = (
     last_batch_is_forgotten,
     waiting_batch_is_dropped,
     old_messages_are_torn_tails,
     large_batches_are_believed,
+    later_segments_are_believed,
 )
 
 
@@ -302,6 +308,7 @@ def sample_of_each() -> list[dict[str, Any]]:
         file | {"batches": [plain, plain | {"gap": 3}]},
         file | {"tail": message(10, None, None, magic=0)},
         file | {"batches": [plain, large], "edits": [(1, HEADER_BYTES + 2, 0xFF)]},
+        file | {"batches": [plain, plain | {"gap": 3}, plain], "following": 2},
     ]
 
 

@@ -7,7 +7,7 @@ from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
 
 from penstock.errors import ErrorCode, NotResident, RequestError, StorageError
 from penstock.log.flushes import deadline_ms
-from penstock.log.limits import RECALLED_INDEX_ENTRIES
+from penstock.log.limits import INDEX_BLOCK_ENTRIES, RECALLED_INDEX_ENTRIES
 from penstock.log.operations import Flush, ReplaceFile, Roll, Write
 from penstock.log.results import Duplicate
 from penstock.records.batch import TimestampType, check_crc, headers, read_header
@@ -448,17 +448,23 @@ def test_a_closed_log_opens_as_it_was() -> None:
     assert one.append(batch(b"x", producer=(0, 0, 20))).base_offset == 60
 
 
-def test_after_a_clean_stop_a_start_reads_only_the_ends_of_the_files() -> None:
+@pytest.mark.parametrize("step_ms", [1, 0], ids=["times rise", "the first has the latest time"])
+def test_after_a_clean_stop_a_start_reads_only_the_ends_of_the_files(step_ms: int) -> None:
     disk = SimulatedDisk()
     one = OneLog(topic_config(segment_bytes=256 * KIB), disk)
     for number in range(600):
-        one.append(batch(b"x" * 1000, producer=(1, 0, number)))
+        one.append(batch(b"x" * 1000, producer=(1, 0, number), timestamp_ms=NOW_MS + step_ms * number))
     one.close()
     disk.read_bytes.clear()
     one.open(recovery_point=600)
     active = one.log.segments.all[-1]
+    index_bytes = disk.read_bytes[active.offset_index.path]
+    if step_ms:  # the last entry, and the one from which its producers' batches are recalled
+        assert index_bytes == 2 * 8
+    else:  # and those among which the latest time is looked up
+        assert index_bytes <= (2 + INDEX_BLOCK_ENTRIES) * 8
     assert disk.read_bytes == {
-        active.offset_index.path: 2 * 8,  # the last entry, and the one from which its producers' batches are recalled
+        active.offset_index.path: index_bytes,
         active.time_index.path: 12,
         active.log_path: disk.read_bytes[active.log_path],
         f"{NAME}/{600:020d}.snapshot": disk.size(f"{NAME}/{600:020d}.snapshot"),

@@ -301,8 +301,8 @@ def test_age_is_that_of_the_records_or_without_times_that_of_the_file(one: OneLo
     assert times[0] == one.log.segments.all[0].modified_ms
     one.log.segments.all[0].modified_ms = OLD_MS
     one.log.config = topic_config(retention_ms=NOW_MS - OLD_MS)
-    assert one.log.delete_old_segments(NOW_MS, one.log.log_end_offset) == 0
-    assert one.log.delete_old_segments(NOW_MS + 2_000, one.log.log_end_offset) == 2
+    assert one.delete_old_segments(one.log.log_end_offset, NOW_MS) == 0
+    assert one.delete_old_segments(one.log.log_end_offset, NOW_MS + 2_000) == 2
     one.run()
     assert one.log.log_start_offset == SEGMENTS[2][0].records[0].offset
     assert one.content() == content(SEGMENTS[2])

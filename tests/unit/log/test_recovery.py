@@ -442,3 +442,55 @@ def test_producers_epochs_and_aborted_transactions_come_back() -> None:
     }
     assert one.log.segments.aborted_transactions(0, 14) == log.segments.aborted_transactions(0, 14) == [(1, 0, 12, 1)]
     assert one.log.producers.last_stable_offset(14) == 1
+
+
+def give_content(one: OneLog, number: int, other: int) -> bytes:
+    """Gives a segment the records of another one; what it had."""
+    paths = [one.log.segments.all[each].log_path for each in (number, other)]
+    before, content = map(one.disk.content, paths)
+    one.disk.truncate(paths[0], 0)
+    one.disk.write(paths[0], 0, [content])
+    return before
+
+
+@pytest.mark.parametrize("other", [2, 3])
+def test_a_segment_with_the_records_of_a_later_one_is_damaged(other: int) -> None:
+    """All its batches are right but for their place. What it had is lost, and nobody gets records twice."""
+    one = filled()
+    second, third = one.log.segments.all[1:3]
+    give_content(one, 1, other)
+    content = one.disk.content(second.log_path)
+    whole = one.disk.content(third.log_path)
+    report = recover(one)
+    assert offsets(one) == list(range(second.base_offset))
+    assert report.lost[0] == OffsetRange(second.base_offset, third.base_offset)
+    assert report.lost[-1].end == 40
+    assert one.disk.content(report.kept_aside[0]) == content
+    assert one.disk.content(report.kept_aside[1]) == whole
+    assert one.append(batch(b"z", producer=(7, 0, second.base_offset))).base_offset == second.base_offset
+
+
+def test_a_segment_whose_end_is_that_of_a_later_one_is_damaged_there() -> None:
+    one = filled()
+    second, third = one.log.segments.all[1:3]
+    places = [position for position, _ in headers(one.disk.content(second.log_path))]
+    kept = one.disk.content(second.log_path)[: places[2]]
+    give_content(one, 1, 3)
+    foreign = one.disk.content(second.log_path)[: places[3]]
+    one.disk.truncate(second.log_path, 0)
+    one.disk.write(second.log_path, 0, [kept, foreign])
+    report = recover(one)
+    assert offsets(one) == list(range(second.base_offset + 2))
+    assert report.lost[0] == OffsetRange(second.base_offset + 2, third.base_offset)
+    assert one.disk.content(report.kept_aside[0]) == foreign
+
+
+def test_an_older_segment_that_lacks_an_index_and_has_records_of_a_later_one_ends_alone() -> None:
+    one = filled()
+    second, third = one.log.segments.all[1:3]
+    give_content(one, 1, 2)
+    one.disk.unlink(second.offset_index.path)
+    report = recover(one, 40)
+    assert offsets(one) == [*range(second.base_offset), *range(third.base_offset, 40)]
+    assert report.lost == [OffsetRange(second.base_offset, third.base_offset)]
+    assert len(report.kept_aside) == 1

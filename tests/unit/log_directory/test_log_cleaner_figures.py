@@ -140,6 +140,16 @@ def test_a_topic_that_is_deleted_is_uncleanable_no_more() -> None:
     assert figures(topic)["logcleanermanager_uncleanable_partitions_count"] == 1
 
 
+def test_a_topic_that_is_not_compacted_any_more_is_uncleanable_no_more() -> None:
+    topic = without_room("users")
+    topic.configure(cleanup_policy="delete")
+    topic.node.manager.config_changed("users")
+    topic.node.drain()
+    topic.wait(MINUTE_MS)
+    assert uncleanable(topic) == []
+    assert figures(topic)["logcleanermanager_uncleanable_partitions_count"] == 0
+
+
 def test_so_many_logs_are_named_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = without_room("users", "others", "more")
     cleaner = topic.node.manager.cleaner

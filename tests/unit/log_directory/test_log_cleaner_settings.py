@@ -32,6 +32,14 @@ def next_pass(topic: Interrupted) -> RunPass:
     return operation.pass_task
 
 
+def test_each_pass_hashes_with_a_key_of_its_own() -> None:
+    """Whoever learns one cannot make keys that count as the same in the next pass."""
+    topic = Interrupted()
+    keys = {next_pass(topic).hash_key for _ in range(3)}
+    assert len(keys) == 3
+    assert all(len(key) == 16 for key in keys)
+
+
 @pytest.mark.parametrize("load_factor", ["NaN", "Infinity", "-Infinity", "0", "-1", "1.5"])
 def test_a_load_factor_that_makes_no_sense_stops_nothing(load_factor: str) -> None:
     topic = Compacted()

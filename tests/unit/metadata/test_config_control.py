@@ -128,3 +128,12 @@ def test_replacing_all_configs_of_a_resource(state: State) -> None:
     result = replace_configs(state.controller, {CLICKS: {"segment.ms": "7"}})
     state.replay(result.records)
     assert configs(state) == {"segment.ms": "7"}
+
+
+@pytest.mark.parametrize("resource", [OWN_BROKER, ALL_BROKERS])
+def test_so_many_threads_of_the_cleaner_that_none_has_room_for_a_key_are_refused(
+    state: State, resource: Resource
+) -> None:
+    assert change(state, resource, ("log.cleaner.threads", SET, "2000000")) is ErrorCode.INVALID_REQUEST
+    assert change(state, resource, ("log.cleaner.threads", SET, "4")) is ErrorCode.NONE
+    assert configs(state, resource) == {"log.cleaner.threads": "4"}

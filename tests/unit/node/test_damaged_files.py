@@ -6,12 +6,14 @@ import logging
 
 import pytest
 from support.broker import START_MS, Node
-from support.planted import put
+from support.planted import flipped, put
 from support.requests import batch, fetch, list_offsets, partitions_of, produced, values_of, wanted
 
 from penstock.errors import ErrorCode
 from penstock.log.checkpoints import CLEANER_OFFSET, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
-from penstock.log.events import CheckpointUnreadable, DirectoryFailed, LogBroken, RecordsLost
+from penstock.log.events import CheckpointUnreadable, DirectoryFailed, LogBroken, LogRecovered, RecordsLost
+from penstock.log.limits import RECALLED_INDEX_ENTRIES
+from penstock.log.names import OFFSET_INDEX, file_name
 from penstock.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -141,3 +143,38 @@ def test_an_index_of_another_segment_is_an_error_of_its_partition_and_said(
     assert produced(client, "t", batch(b"more", timestamp_ms=START_MS + 80)).base_offset == 80
     look_up = client.ask(list_offsets("t", (0, START_MS + 1)), 7)
     assert look_up.topics[0].partitions[0].error_code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+@pytest.mark.parametrize("bit", [7, 6, 29], ids=["a negative position", "beyond the file", "within a batch"])
+def test_an_active_index_with_a_flipped_bit_is_made_anew_and_said(bit: int) -> None:
+    """Opening a log looks up the last batches of its producers there. It is recovered; nobody else is concerned."""
+    node = Node()
+    node.create_topic("t", partitions=2, index_interval_bytes="100")
+    client = node.connect()
+    data = [
+        bytes(batch(b"%60d" % number, producer_id=7, producer_epoch=0, base_sequence=number, timestamp_ms=START_MS))
+        for number in range(41)
+    ]
+    for number in range(40):
+        assert produced(client, "t", bytearray(data[number])).base_offset == number
+    assert produced(client, "t", batch(b"other"), partition=1).error_code == 0
+    node.stop()
+    disk = node.disks[0]
+    path = f"t-0/{file_name(0, OFFSET_INDEX)}"
+    sound = disk.content(path)
+    position_at = len(sound) - RECALLED_INDEX_ENTRIES * 8 + 4
+    put(disk, path, flipped(sound, position_at * 8 + bit))
+    node.events.clear()
+    node.start()
+    node.advance(1000)
+
+    assert produced(node.connect(), "t", batch(b"other"), partition=1).error_code == 0
+    again = produced(node.connect(), "t", bytearray(data[39]))
+    assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 39), "the broker knows it already"
+    assert produced(node.connect(), "t", bytearray(data[40])).base_offset == 40
+    assert read_all(node, 0) == list(range(41))
+    assert disk.content(path).startswith(sound)
+    [said] = [event for event in node.events if isinstance(event, LogRecovered)]
+    assert said.log == "t-0"
+    assert path in said.reason
+    assert not [event for event in node.events if isinstance(event, RecordsLost | LogBroken | DirectoryFailed)]

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.log.compaction.filtering import BatchFilter
+from penstock.log.compaction.markers import first_markers
 from penstock.log.compaction.offset_map import LatestOffsets
 from penstock.log.compaction.parts import Room
 from penstock.log.compaction.passes import Pass, Rest, SealedSegment, groups_of
@@ -46,7 +47,8 @@ def run_pass(
 ) -> PassReport:
     """Runs a pass, or the part of it for which there is room, with an empty map. Without a target nothing is written.
 
-    Raises OSError as the disk does, StorageError where a file ends before it should, NoRoom where nothing has a place.
+    Raises OSError as the disk does, StorageError where a file ends before it should, NoRoom where nothing has a place,
+    DamagedIndexError where an index of aborted transactions says something else than the markers (`transactions`).
     """
     return Cleaner(disk, work, offsets, target, room).run()
 
@@ -55,7 +57,8 @@ class Cleaner:
     """One run of `run_pass`.
 
     Attributes: `wary`, whether a segment was met that is to be left alone, or grows, so that each is read through
-    before it is used; `known`, those that were, by their base offsets, None for one that is left alone.
+    before it is used; `known`, those that were, by their base offsets, None for one that is left alone; `read_to`, the
+    end of what was cleaned.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Cleaner:
         self.room = room
         self.wary = False
         self.known: dict[int, SealedSegment | None] = {}
+        self.read_to = work.from_offset
         self.contexts = Contexts()
         self.unpacking = Unpacking(self.contexts, work.batch_memory_bytes)
         self.report = PassReport(
@@ -86,9 +90,17 @@ class Cleaner:
         for group in groups_of(work, segments, self._group_bytes_max()):
             if not self._clean_readable(group, filtering):
                 break
+        self._ask_markers_behind(filtering.transactions)
         if self.target is not None:
             self.target.disk.fsync_directory(self.target.name)
         return report
+
+    def _ask_markers_behind(self, transactions: CleanedTransactions) -> None:
+        """Asks the markers of transactions that began in what was cleaned, and end behind it."""
+        if transactions.unread or self.report.left_alone or not self.report.groups:
+            return
+        for header, kind in first_markers(self.disk, self.work, self.read_to, transactions.unfinished):
+            transactions.end(header, kind)
 
     def _check_room(self, room: Room) -> None:
         """Raises NoRoom if not even the first new segment has a place, before much is read in vain."""
@@ -184,7 +196,7 @@ class Cleaner:
                 return self._clean_in_room(group, filtering)
             except Unframed:
                 self.wary = True
-            filtering.transactions = CleanedTransactions(self.work.aborted, state)
+            filtering.transactions = CleanedTransactions(self.work.aborted, state, self.work.aborted_index_path)
             del report.problems[problems:]
             report.problem_count = problem_count
         groups = groups_of(self.work, self._readable(group), self._group_bytes_max())
@@ -221,6 +233,7 @@ class Cleaner:
             raise
         if output is not None:
             output.finish()
+        self.read_to = group[-1].end_offset
         return report
 
     def _copy(self, segment: SealedSegment, filtering: BatchFilter, output: NewSegment | None) -> None:

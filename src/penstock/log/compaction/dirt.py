@@ -14,11 +14,13 @@ from typing import NamedTuple
 from penstock.config.topic import TopicConfig
 from penstock.config.values import LONG_MAX
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
+from penstock.log.checked_times import checked_time
 from penstock.log.disk import Disk, Operation, OperationOwner
 from penstock.log.loading import listing, load_active, load_segments
 from penstock.log.names import LOG, file_name
 from penstock.log.replica import Replica
-from penstock.log.retiring import SegmentFile, largest_timestamp_ms, list_segments
+from penstock.log.retiring import SegmentFile, list_segments
+from penstock.log.segment import Segment
 from penstock.records.batch import HEADER_BYTES, NO_TIMESTAMP, read_entry
 
 MEASURE_ORDER = ".cleaner"
@@ -103,7 +105,7 @@ def dirt_of(disk: Disk, name: str, bounds: Bounds, config: TopicConfig, wall_ms:
     for each, following in dirty:
         young_until_ms = 0
         if config.min_compaction_lag_ms > 0:
-            young_until_ms = largest_timestamp_ms(disk, name, each) + config.min_compaction_lag_ms
+            young_until_ms = time_ms(disk, each.of_log(name)) + config.min_compaction_lag_ms
         if young_until_ms >= wall_ms or following.base_offset > bounds.high_watermark:
             again_ms.append(max(young_until_ms + 1, wall_ms))
             break
@@ -116,6 +118,15 @@ def dirt_of(disk: Disk, name: str, bounds: Bounds, config: TopicConfig, wall_ms:
             delay_ms = max(wall_ms - overdue_ms, 0)
             again_ms.append(max(overdue_ms + 1, wall_ms))
     return Dirt(clean_bytes, cleanable_bytes, delay_ms, min(again_ms, default=None))
+
+
+def time_ms(disk: Disk, segment: Segment) -> int:
+    """The largest timestamp of a segment. One beyond the last change of its file is checked: by it, the log would stay
+    as it is for long. An earlier one is checked before a pass goes by it.
+    """
+    if segment.retention_time_ms(disk) > segment.modified_ms:
+        segment.largest_timestamp_ms, *_ = checked_time(disk, segment)
+    return segment.retention_time_ms(disk)
 
 
 def first_dirty_offset(disk: Disk, name: str, bounds: Bounds, segments: Sequence[SegmentFile]) -> int:

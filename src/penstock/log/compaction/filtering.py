@@ -70,7 +70,9 @@ class BatchFilter:
         self.unpacking = unpacking
         self.contexts = contexts
         self.transactions = CleanedTransactions(
-            work.aborted, work.rest.transactions if work.rest is not None else NOTHING_MET
+            work.aborted,
+            work.rest.transactions if work.rest is not None else NOTHING_MET,
+            work.aborted_index_path,
         )
         self.report = GroupReport([])
         self.problem = ""

@@ -18,8 +18,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from heapq import nlargest
 from random import Random
+from typing import Any
 
 from penstock.errors import NotResident, Report, StorageError
+from penstock.log.checked_times import TimesNotChecked
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.compaction.dirt import Bounds, Dirt, MeasureDirt
 from penstock.log.compaction.offset_map import ENTRY_BYTES
@@ -30,8 +32,8 @@ from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.compaction.swap import Exchange, RemoveCleaned, Swapped, SwapSegments
 from penstock.log.compaction.task import CleanLog, PassOutcome, RunPass, cleaning_order
 from penstock.log.deadlines import Deadlines
-from penstock.log.directory_operations import ReadRange
-from penstock.log.events import LogCleaned, LogEvent, LogNotCleaned, LogPartCleaned
+from penstock.log.directory_operations import ReadMissing
+from penstock.log.events import LogCleaned, LogEvent, LogNotCleaned, LogPartCleaned, TimeIndexWrong
 from penstock.log.failures import Failures
 from penstock.log.limits import (
     CLEANING_AGAIN_MS,
@@ -258,11 +260,13 @@ class LogCleaner:
         return None
 
     def _begin(self, cleaning: Cleaning, now_ms: int) -> None:
-        """A bug in what comes before a pass ends that one, and costs no thread."""
+        """Damage, or a bug, in what comes before a pass ends that one, and costs no thread."""
         if cleaning.held_since_ms is None:
             cleaning.held_since_ms = now_ms
         try:
             self._begin_pass(cleaning, now_ms)
+        except StorageError as error:
+            self._failed(cleaning, str(error), now_ms)
         except Exception as error:
             self._failed(cleaning, f"a bug: {error!r}", now_ms)
             self._bug(f"the beginning of a pass over {cleaning.replica.name}", error)
@@ -286,8 +290,7 @@ class LogCleaner:
         try:
             work = self._plan(log, replica, now_ms)
         except NotResident as missing:
-            read = ReadRange(missing.directory, self._outbox, missing.path, missing.position, missing.length)
-            self._outbox.emit(read, lambda operation, result, now_ms: self._begin(cleaning, now_ms))
+            self._outbox.emit(ReadMissing(missing, self._outbox), partial(self._read, cleaning))
             return
         work = self._part(cleaning, work)
         if not work.segments or work.first_dirty_offset >= work.first_uncleanable_offset:
@@ -306,8 +309,24 @@ class LogCleaner:
         )
         cleaning.held_since_ms = None
 
+    def _read(self, cleaning: Cleaning, operation: ReadMissing, result: Any, now_ms: int) -> None:
+        """What a plan needs was read, or is gone."""
+        missing = operation.missing
+        if result is None:
+            self._schedule.look_later(cleaning.replica, now_ms)
+            self._end(cleaning, now_ms)
+            return
+        missing.was_read(result)
+        if isinstance(missing, TimesNotChecked):
+            for wrong in missing.wrong(result):
+                self._report(TimeIndexWrong(cleaning.replica.name, wrong))
+        self._begin(cleaning, now_ms)
+
     def _plan(self, log: Log, replica: Replica, now_ms: int) -> Pass:
         """Raises NotResident."""
+        clean_offset = replica.directory.clean_offsets.get(replica.key)
+        if log.config.min_compaction_lag_ms > 0:
+            log.segments.check_times(clean_offset or 0)
         return plan_pass(
             log.disk,
             log.name,
@@ -315,7 +334,7 @@ class LogCleaner:
             log.config,
             log_start_offset=log.log_start_offset,
             high_watermark=min(replica.high_watermark, log.log_end_offset),
-            clean_offset=replica.directory.clean_offsets.get(replica.key),
+            clean_offset=clean_offset,
             now_ms=self._wall.at(now_ms),
             chunk_bytes=self._chunk_bytes,
         )

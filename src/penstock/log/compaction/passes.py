@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 from penstock.config.topic import TopicConfig
 from penstock.log.compaction.transactions import AbortedTransaction, TransactionState
+from penstock.log.damaged_index import aborted_in
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.limits import CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO, CLEANING_CHUNK_BYTES
 from penstock.log.loading import Loaded
+from penstock.log.names import ABORTED_INDEX, file_name
 from penstock.log.producer_state import NO_OFFSET, ProducerState
 from penstock.log.segment import Segment
 
@@ -78,6 +80,7 @@ class Pass:
         batch_memory_bytes: what a single batch may take.
         chunk_bytes: what is read or written at once; a larger batch is read whole.
         rest: what is left of the pass by its earlier parts; None for the first.
+        bases: the base offsets of all segments of the log.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Pass:
     batch_memory_bytes: int = CLEANING_BATCH_MEMORY_BYTES
     chunk_bytes: int = CLEANING_CHUNK_BYTES
     rest: Rest | None = None
+    bases: tuple[int, ...] = ()
 
     @property
     def from_offset(self) -> int:
@@ -122,6 +126,11 @@ class Pass:
         start, end = self.from_offset, self.end_offset
         return [segment for segment in self.segments if start <= segment.base_offset < end]
 
+    def aborted_index_path(self, offset: int) -> str:
+        """The index of aborted transactions of the segment that holds an offset."""
+        base_offset = max((base for base in self.bases if base <= offset), default=offset)
+        return f"{self.name}/{file_name(base_offset, ABORTED_INDEX)}"
+
 
 class LogState(NamedTuple):
     """What a pass is planned from: a log's segments, the last one active, its end, and its producers."""
@@ -147,6 +156,8 @@ def plan_pass(
 
     `clean_offset` is where the last pass ended, None if there was none; one that the log does not have means that it
     all counts as dirty, as in Kafka.
+
+    Raises DamagedIndexError for an index of aborted transactions that cannot be right.
     """
     first_dirty = log_start_offset
     if clean_offset is not None and log_start_offset <= clean_offset <= loaded.log_end_offset:
@@ -181,6 +192,7 @@ def plan_pass(
         config.index_interval_bytes,
         max(CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO * config.max_message_bytes),
         chunk_bytes,
+        bases=tuple(segment.base_offset for segment in loaded.segments),
     )
 
 
@@ -197,10 +209,11 @@ def sealed_segments(segments: Sequence[Segment], end_offset: int) -> Iterable[Se
         )
 
 
-def aborted_transactions(disk: Disk, segments: Iterable[Segment], end_offset: int) -> Iterable[AbortedTransaction]:
+def aborted_transactions(disk: Disk, segments: Sequence[Segment], end_offset: int) -> Iterable[AbortedTransaction]:
     """The aborted transactions with data below `end_offset`, also those whose markers are beyond it."""
-    for segment in segments:
-        for entry in segment.aborted_index.all(disk):
+    ends = [*(segment.base_offset for segment in segments[1:]), None]
+    for segment, segment_end in zip(segments, ends, strict=False):
+        for entry in aborted_in(disk, segment, segment_end):
             aborted = AbortedTransaction(*entry)
             if aborted.first_offset < end_offset:
                 yield aborted

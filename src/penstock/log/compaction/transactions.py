@@ -3,15 +3,23 @@
 Aborted transactions come from the log's `.txnindex` files and begin to count when the pass reaches their first offset.
 A marker may go when no batch of its transaction was met before it, the first time only once a delete horizon has passed
 (which the caller sees to). Once the pass has met a batch that it cannot read, markers stay, for that batch may be data
-of theirs. Source: `CleanedTransactionMetadata` of Apache Kafka 4.3.
+of theirs.
+
+Nothing tells a `.txnindex` of another segment, or one with a flipped bit, from a right one. So the markers are asked:
+what counted as aborted must end with an abort marker, at the offset that its entry says, and what did not with a commit
+marker. Otherwise the pass ends there, and nothing of it is used. Where batches could not be read, markers may be among
+them, and nothing is asked any more. Apache Kafka believes the index.
+
+Source: `CleanedTransactionMetadata` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from penstock.log.damaged_index import DamagedIndexError
 from penstock.records.batch import BatchHeader
 from penstock.records.control import ControlType
 
@@ -47,14 +55,21 @@ NOTHING_MET = TransactionState()
 class CleanedTransactions:
     """The transactions at one place of a pass, which sees the batches in the order of their offsets.
 
-    A later part of a pass begins with the `state` in which the one before it has ended.
+    A later part of a pass begins with the `state` in which the one before it has ended. `index_path` gives the index
+    that has the transaction whose marker is at an offset; without it, the markers are not asked, nor need they be told.
 
     Attributes: `unread`: the pass has met a batch that it cannot read.
     """
 
-    __slots__ = ("_aborted", "_coming", "_committed", "_with_data", "unread")
+    __slots__ = ("_aborted", "_coming", "_committed", "_index_path", "_with_data", "unread")
 
-    def __init__(self, aborted: Iterable[AbortedTransaction], state: TransactionState = NOTHING_MET) -> None:
+    def __init__(
+        self,
+        aborted: Iterable[AbortedTransaction],
+        state: TransactionState = NOTHING_MET,
+        index_path: Callable[[int], str] | None = None,
+    ) -> None:
+        self._index_path = index_path
         self._coming = deque(sorted(aborted, key=lambda each: each.first_offset))
         self._aborted = {each.producer_id: each for each in state.begun}
         self._with_data = set(state.with_data)
@@ -65,6 +80,11 @@ class CleanedTransactions:
     def state(self) -> TransactionState:
         begun, with_data, committed = self._aborted.values(), sorted(self._with_data), sorted(self._committed)
         return TransactionState(tuple(begun), tuple(with_data), tuple(committed), self.unread)
+
+    @property
+    def unfinished(self) -> set[int]:
+        """The producers whose data was met, and not yet the marker that ends their transaction."""
+        return self._with_data | self._committed
 
     def data_is_aborted(self, header: BatchHeader) -> bool:
         """Takes note of a batch of data; whether it belongs to an aborted transaction."""
@@ -80,7 +100,8 @@ class CleanedTransactions:
     def end(self, header: BatchHeader, kind: ControlType | None) -> tuple[bool, AbortedTransaction | None]:
         """Takes note of a control batch, None being an empty one.
 
-        Returns whether nothing of its transaction is left, and the aborted transaction that still has data.
+        Returns whether nothing of its transaction is left, and the aborted transaction that still has data. Raises
+        DamagedIndexError if its data did not count as what it says.
         """
         self._begin(header)
         if kind is None:
@@ -90,10 +111,17 @@ class CleanedTransactions:
             aborted = self._aborted.pop(producer_id, None)
             has_data = producer_id in self._with_data
             self._with_data.discard(producer_id)
+            if producer_id in self._committed:
+                claim = f"offset {header.base_offset} aborts what producer {producer_id} has written before"
+                self._differs(header.base_offset, f"{claim}, and no entry has all of that")
+            if aborted is not None and has_data and aborted.last_offset != header.last_offset:
+                self._is_wrong(aborted)
             if aborted is not None and (has_data or self.unread):
                 return False, aborted
             return not self.unread, None
         if kind is ControlType.COMMIT:
+            if producer_id in self._with_data:
+                self._is_wrong(self._aborted[producer_id])
             has_data = producer_id in self._committed
             self._committed.discard(producer_id)
             return not (has_data or self.unread), None
@@ -108,9 +136,23 @@ class CleanedTransactions:
             coming = self._coming.popleft()
             before = self._aborted.get(coming.producer_id)
             if before is None or before.last_offset < coming.first_offset:
+                self._is_past(coming.producer_id)
                 self._aborted[coming.producer_id] = coming
-                self._with_data.discard(coming.producer_id)
         aborted = self._aborted.get(header.producer_id)
         if aborted is not None and aborted.last_offset < header.base_offset:
-            del self._aborted[header.producer_id]
-            self._with_data.discard(header.producer_id)
+            self._is_past(header.producer_id)
+
+    def _is_past(self, producer_id: int) -> None:
+        """The producer's aborted transaction, if it has one, is over without its marker."""
+        aborted = self._aborted.pop(producer_id, None)
+        if aborted is not None and producer_id in self._with_data:
+            self._with_data.discard(producer_id)
+            self._is_wrong(aborted)
+
+    def _is_wrong(self, entry: AbortedTransaction) -> None:
+        claim = f"an entry says that offset {entry.last_offset} aborts what producer {entry.producer_id} has written"
+        self._differs(entry.last_offset, f"{claim} from offset {entry.first_offset} on, and no marker does so")
+
+    def _differs(self, marker_offset: int, claim: str) -> None:
+        if self._index_path is not None and not self.unread:
+            raise DamagedIndexError(self._index_path(marker_offset), claim, so="The log is not cleaned")
