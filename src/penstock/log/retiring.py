@@ -9,16 +9,18 @@ active segment itself is too old must be opened, since a new segment takes its p
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.errors import NotResident
+from penstock.log.compaction.swap import RemoveCleaned
+from penstock.log.compaction.task import cleaning_order
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory_operations import ReadRange
 from penstock.log.disk import Disk, FileInfo, Operation, OperationOwner
 from penstock.log.events import LogEvent, SegmentsRetired
-from penstock.log.names import INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, file_name, offset_of
+from penstock.log.names import CLEANED, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, file_name, offset_of
 from penstock.log.open_logs import OpenLogs
 from penstock.log.operations import rename_deleted
 from penstock.log.outbox import Outbox
@@ -45,6 +47,7 @@ class Retired:
         size_bytes: of the remaining records.
         next_ms: when age may remove something next; None for never without appends.
         needs_log: the active segment is too old, so the log must be opened.
+        cleaned: files of a pass of the cleaner are there.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -55,6 +58,7 @@ class Retired:
     size_bytes: int = 0
     next_ms: int | None = None
     needs_log: bool = False
+    cleaned: bool = False
 
 
 @dataclass(slots=True)
@@ -89,7 +93,12 @@ class RetireSegments(Operation):
 
 def list_segments(disk: Disk, name: str) -> list[SegmentFile]:
     """The segments of a replica, oldest first, by its directory's listing."""
-    files = {entry.name: entry for entry in disk.list(name)}
+    return segments_in(disk.list(name))
+
+
+def segments_in(entries: Iterable[FileInfo]) -> list[SegmentFile]:
+    """The segments whose files are in a listing, oldest first."""
+    files = {entry.name: entry for entry in entries}
     segments = []
     for entry in files.values():
         base_offset = offset_of(entry.name, LOG)
@@ -114,7 +123,8 @@ def largest_timestamp_ms(disk: Disk, name: str, segment: SegmentFile) -> int:
 
 def retire(disk: Disk, name: str, rule: Retention, wall_ms: int) -> Retired:
     """Applies the rule to one closed log; renames the files of what goes."""
-    segments = list_segments(disk, name)
+    entries = disk.list(name)
+    segments = segments_in(entries)
 
     def time_ms(place: int) -> int:
         return largest_timestamp_ms(disk, name, segments[place])
@@ -129,6 +139,7 @@ def retire(disk: Disk, name: str, rule: Retention, wall_ms: int) -> Retired:
         retired.paths += rename_deleted(disk, names)
     retired.size_bytes = sum(sizes_bytes) - retired.bytes
     retired.log_start_offset = max(rule.start_offset, bases[count] if segments else 0)
+    retired.cleaned = any(entry.name.endswith(CLEANED) for entry in entries)
     one_is_left = count == len(segments) - 1
     if segments and rule.retention_ms >= 0 and not (one_is_left and not sizes_bytes[count]):
         retired.next_ms = rule.next_ms(time_ms(count))
@@ -218,7 +229,9 @@ class Retiring:
         if rules:
             retire = RetireSegments(index, self._outbox, rules, self._wall.at(now_ms))
             self._under_way.add(index)
-            self._outbox.emit(retire, self._retired, ended=partial(self._under_way.discard, index))
+            self._outbox.emit(
+                retire, self._retired, ended=partial(self._under_way.discard, index), no_room=self._retire_later
+            )
         elif rest:
             self._look_at_closed(index, now_ms)
 
@@ -238,11 +251,25 @@ class Retiring:
             self._look_at_closed(operation.directory, now_ms)
         self._schedule.arm()
 
+    def _retire_later(self, operation: RetireSegments, now_ms: int) -> None:
+        """Nothing could be removed for lack of room: tries again with the next look."""
+        self._deadlines.seen(now_ms)
+        for replica in operation.replicas:
+            if replica.state is State.RETIRING:
+                self._schedule.changed(replica)
+                self._logs.now_closed(replica, now_ms)
+            else:
+                self._directories.leave_if_held(replica)
+        self._schedule.arm()
+
     def _note_retired(self, replica: Replica, result: Retired, now_ms: int) -> None:
         replica.size_bytes = result.size_bytes
+        if result.cleaned and not replica.opened:  # of a pass that the last stop has ended
+            self._outbox.emit(RemoveCleaned(replica, self._outbox, cleaning_order(replica)))
         if not result.needs_log:
             self._schedule.expect(replica, result.next_ms)
         if result.paths:
             self._removals.unlink_later(replica, result.paths, now_ms)
+        if result.segments:
             reason = " and ".join(result.reasons)
             self._report(SegmentsRetired(replica.name, result.segments, result.bytes, result.log_start_offset, reason))
