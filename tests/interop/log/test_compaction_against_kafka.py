@@ -140,7 +140,8 @@ def cleaned_on(theirs: Disk, name: str, ours: Disk, mine: str, now_ms: int) -> N
     assert records_in(theirs, f"later-{name}") == records_in(ours, f"later-{mine}")
     assert producers(theirs, f"later-{name}") == producers(ours, f"later-{mine}")
     assert outline(theirs, f"later-{name}") == outline(ours, f"later-{mine}")
-    assert len(records_in(theirs, f"later-{name}")) < len(before), "the markers of this history go then"
+    if name == TOPIC:  # in the other one they have gone already
+        assert len(records_in(theirs, f"later-{name}")) < len(before)
 
 
 def outline(disk: Disk, name: str) -> list[tuple[object, ...]]:
