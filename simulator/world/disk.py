@@ -13,6 +13,8 @@ blocking one. Faults are set as attributes at any time:
 - `fail_write_at`: the write at that change fails with EIO and writes nothing.
 - `unreadable`: reads fail with EIO, but for what is in the page cache; set `cold` as well.
 - `capacity_bytes`: a write beyond it writes what fits and fails with ENOSPC; `refused` are the paths of those.
+- `no_names_from`: from that change on a rename to a name that is not there fails with ENOSPC and changes nothing, as
+  where a directory would have to grow by a block; `unnamed` are the names that it refused.
 - `flip_bit(path, position, bit)`: the medium rots.
 
 `read_bytes` counts what was read, by path; `busy_us` is the time the disk would have needed, for virtual latency.
@@ -73,6 +75,8 @@ class SimulatedDisk:
         self.unreadable = False
         self.capacity_bytes: int | None = None
         self.refused: list[str] = []
+        self.no_names_from: int | None = None
+        self.unnamed: list[str] = []
         self.lost_power = False
         self.fsync_failed = False
         self.changes = 0
@@ -200,12 +204,20 @@ class SimulatedDisk:
         existing = target.entries.get(target_name)
         if isinstance(existing, Folder) and (existing.entries or isinstance(node, File)):
             raise os_error(errno.ENOTEMPTY if isinstance(node, Folder) else errno.EISDIR, new)
+        if existing is None and self.no_names_from is not None and self.changes >= self.no_names_from:
+            self.unnamed.append(new)
+            raise os_error(errno.ENOSPC, new)
         if source is target:
             source.change((source_name, None), (target_name, node))
         else:
             source.change((source_name, None))
             target.change((target_name, node))
         self._names.renamed(old, new)
+        self._after_change()
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self._before_change()
+        self._file(path).modified_ms = modified_ms
         self._after_change()
 
     def unlink(self, path: str) -> None:
@@ -260,7 +272,7 @@ class SimulatedDisk:
 
     def mend(self) -> None:
         """Ends all faults of this disk but the damage that they have done."""
-        self.crash_at = self.fail_fsync_at = self.fail_write_at = self.capacity_bytes = None
+        self.crash_at = self.fail_fsync_at = self.fail_write_at = self.capacity_bytes = self.no_names_from = None
         self.cold = self.unreadable = False
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
@@ -416,6 +428,9 @@ class LoopView:
 
     def rename(self, old: str, new: str) -> None:
         self._disk.rename(old, new)
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self._disk.set_modified(path, modified_ms)
 
     def unlink(self, path: str) -> None:
         self._disk.unlink(path)

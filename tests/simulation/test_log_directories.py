@@ -253,8 +253,8 @@ def test_planted_a_new_replica_finds_the_checkpoints_of_an_older_one(monkeypatch
 def test_planted_a_deleted_replica_leaves_without_waiting_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     make, set_aside = SetAside.__init__, ReplicaDirectories.set_aside
 
-    def in_another_order(operation: SetAside, *arguments: Any) -> None:
-        make(operation, *arguments)
+    def in_another_order(operation: SetAside, *arguments: Any, **more: Any) -> None:
+        make(operation, *arguments, **more)
         operation.order = "another"
 
     def at_once(directories: ReplicaDirectories, replica: Replica, suffix: str) -> None:

@@ -199,3 +199,6 @@ class OneLog:
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         self.told.append(("failed", error))
+
+    def log_broke(self, log: Log, error: Exception, now_ms: int) -> None:
+        self.told.append(("broke", error))

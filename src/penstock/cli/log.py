@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli import log_compact, log_index, log_verify
 from penstock.cli.common import add_action, add_actions, add_flag, add_json, run_action
+from penstock.cli.log_progress import Progress
 from penstock.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -58,23 +59,44 @@ def dump_action(arguments: argparse.Namespace) -> int:
 
     everything: list[Line] = []
     wrong = 0
+    verify, is_quiet = arguments.verify, arguments.verify or arguments.json
+    to_read = {path: bytes_to_read(path, verify=verify) if is_quiet else 0 for path in arguments.files}
+    progress = Progress(files=to_read)
     for path in arguments.files:
-        if not arguments.json:
-            print(f"{path}:" if not arguments.verify else path, end="\n" if not arguments.verify else "  ")
+        if not is_quiet:
+            print(f"{path}:")
         problems = 0
-        for line in lines_of(path, records=arguments.records, verify=arguments.verify):
-            problem = line.get("problem")
-            problems += bool(problem)
+        told = progress.up_to(path)
+        for line in lines_of(path, told, records=arguments.records, verify=verify):
             if arguments.json:
                 everything.append({"file": path, **line})
             else:
+                progress.clear()
+                if verify and not problems:
+                    print(path, end="  ")
                 print_line(line)
+            problems += bool(line.get("problem"))
+        told(to_read[path])
         wrong += problems
-        if arguments.verify and not arguments.json and not problems:
-            print("is in order")
+        if verify and not arguments.json and not problems:
+            progress.clear()
+            print(f"{path}  is in order")
+    progress.clear()
     if arguments.json:
         print_json(everything)
     return 1 if wrong else 0
+
+
+def bytes_to_read(path: str, *, verify: bool) -> int:
+    """How much of records there is to read for a file: its own, or with `verify` those that a time index is about."""
+    from penstock.log.names import LOG, TIME_INDEX
+
+    if verify and path.endswith(TIME_INDEX):
+        path = path.removesuffix(TIME_INDEX) + LOG
+    try:
+        return os.stat(path).st_size if path.endswith(LOG) else 0
+    except OSError:
+        return 0  # said in its turn
 
 
 def print_line(line: Line) -> None:
@@ -98,12 +120,12 @@ def cell_text(name: str, value: Any) -> str:
 TEXTS = ("key", "value")
 
 
-def lines_of(path: str, *, records: bool, verify: bool) -> Iterator[Line]:
+def lines_of(path: str, told: Callable[[int], None], *, records: bool, verify: bool) -> Iterator[Line]:
     """The contents of a file, or with `verify` only its faults. Raises UsageError for a file that does not belong to a
-    log.
+    log. `told` gets the number of bytes of each read.
     """
+    from penstock.cli.told_disk import ToldDisk
     from penstock.log.dump import kind_of
-    from penstock.server.disk import BlockingDisk
 
     try:
         kind = kind_of(path)
@@ -112,7 +134,8 @@ def lines_of(path: str, *, records: bool, verify: bool) -> Iterator[Line]:
     full = os.path.abspath(path)
     if not os.path.isfile(full):
         raise UsageError(f"{path}: there is no such file")
-    disk = BlockingDisk(0, os.path.dirname(full), writable=False)
+    disk = ToldDisk(os.path.dirname(full))
+    disk.told = told
     name = os.path.basename(full)
     try:
         if verify:

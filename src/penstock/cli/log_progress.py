@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 PROGRESS_FROM_BYTES = 64 << 20
 """Less than that is done before anybody asks how far it is."""
@@ -13,12 +13,17 @@ SEGMENT = ".log"
 
 
 class Progress:
-    """See the module's head. `readings`: how often the work reads a log, at most."""
+    """See the module's head. `readings`: how often the work reads a log, at most. `files`: how much it reads of single
+    files, by path, instead of whole directories.
+    """
 
-    def __init__(self, directories: Iterable[str], *, readings: int = 1) -> None:
+    def __init__(
+        self, directories: Iterable[str] = (), *, readings: int = 1, files: Mapping[str, int] | None = None
+    ) -> None:
         from penstock.cli.progress import Lines
 
         self.expected = {path: readings * bytes_below(path) for path in directories}
+        self.expected.update(files or {})
         self.done_bytes = 0
         self.lines = Lines() if sum(self.expected.values()) >= PROGRESS_FROM_BYTES else None
         self.drawn_at = 0.0
@@ -33,6 +38,19 @@ class Progress:
                 self.lines.show([self.text(path)])
 
         return add
+
+    def up_to(self, path: str) -> Callable[[int], None]:
+        """Like `of`, for work that may read some of it twice: no more counts than is expected there."""
+        add, left = self.of(path), self.expected[path]
+
+        def told(count: int) -> None:
+            nonlocal left
+            count = min(count, left)
+            left -= count
+            if count:
+                add(count)
+
+        return told
 
     def expect(self, path: str, count: int) -> None:
         """The work in one of the directories turns out to be to read so many bytes."""

@@ -22,7 +22,7 @@ from penstock.log.clean_shutdown import write_clean_shutdown
 from penstock.log.disk import FSYNC_FAILED, Disk, FileSlice, Operation, OperationOwner, read_slice
 from penstock.log.loading import OpenArguments, RecoveryNeeded
 from penstock.log.log import Log
-from penstock.log.names import LOG, PARTITION_METADATA
+from penstock.log.names import INDEX_SUFFIXES, LOG, PARTITION_METADATA, SNAPSHOT, offset_of
 from penstock.log.opening import open_log
 from penstock.log.recovery import RecoveryReport, recover_log
 from penstock.log.recovery_task import (
@@ -36,6 +36,7 @@ from penstock.log.recovery_task import (
 )
 from penstock.log.replica import Replica
 from penstock.log.results import LogOwner, Randomness
+from penstock.log.space import is_full
 from penstock.log.tasks import Parts, TaskOperation
 from penstock.records.wall import WallTime
 
@@ -176,18 +177,45 @@ class RecoverLog(TaskOperation):
 
 
 class SetAside(Operation):
-    """Renames a replica's directory, durably: to `-delete` to be removed, to `-stray` if it is not this node's."""
+    """Renames a replica's directory, durably: to `-delete` to be removed, to `-stray` if it is not this node's.
 
-    __slots__ = ("name", "renamed")
+    If there is no room for the longer name, one that is `unwanted` gives up its segments first, oldest first: it may be
+    deleted in order to make room. A crash in between leaves a log that begins later, or an empty one, of a partition
+    that the metadata no longer gives to this node.
+    """
 
-    def __init__(self, directory: int, owner: OperationOwner, name: str, renamed: str) -> None:
+    __slots__ = ("name", "renamed", "unwanted")
+
+    def __init__(
+        self, directory: int, owner: OperationOwner, name: str, renamed: str, *, unwanted: bool = False
+    ) -> None:
         super().__init__(directory, name, owner)
         self.name = name
         self.renamed = renamed
+        self.unwanted = unwanted
 
     def run(self, disk: Disk) -> None:
-        disk.rename(self.name, self.renamed)
+        try:
+            disk.rename(self.name, self.renamed)
+        except OSError as error:
+            if not (self.unwanted and is_full(error)):
+                raise
+            remove_segments(disk, self.name)
+            disk.rename(self.name, self.renamed)
         disk.fsync_directory("")
+
+    def again(self) -> SetAside:
+        """The same once more, after it has found no room."""
+        return SetAside(self.directory, self.owner, self.name, self.renamed, unwanted=self.unwanted)
+
+
+def remove_segments(disk: Disk, name: str) -> None:
+    """Removes all segments of a log, oldest first, their records before their indexes: these alone are nothing."""
+    files = [info.name for info in disk.list(name) if not info.is_directory]
+    for suffix in (LOG, *INDEX_SUFFIXES, SNAPSHOT):
+        for file in files:
+            if offset_of(file, suffix) is not None:
+                disk.unlink(f"{name}/{file}")
 
 
 class RemoveDirectory(Operation):

@@ -126,6 +126,10 @@ class Disk(Protocol):
         """Renames a file or directory, replacing a file that is in the way. Open handles follow."""
         ...
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Says when a file was modified last, in wall time. Durable with the next `fsync` of the file."""
+        ...
+
     def unlink(self, path: str) -> None:
         """Removes a file; a missing one is no error."""
         ...

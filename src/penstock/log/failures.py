@@ -8,6 +8,7 @@ from collections.abc import Callable
 from errno import EIO
 
 from penstock.errors import StorageError
+from penstock.log.directory import LogDirectory
 from penstock.log.events import DirectoryFailed, LogBroken, LogEvent, NotStoppedCleanly
 from penstock.log.listener import LogListener
 from penstock.log.log import Log
@@ -23,6 +24,7 @@ class Failures:
         self._table = table
         self._report = report
         self._listener = listener
+        self._unclean: list[LogDirectory] = []
 
     def replica_broken(self, replica: Replica, error: StorageError, now_ms: int) -> None:
         """Takes one log offline, whose files are unusable."""
@@ -31,16 +33,27 @@ class Failures:
         self._report(LogBroken(replica.name, str(error)))
         replica.done(now_ms)
 
-    def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
-        """The file system failed an open log."""
+    def log_failed(self, replica: Replica, log: Log, error: OSError, now_ms: int) -> None:
+        """The file system failed an open log. In a clean stop, no room for one keeps no other from being closed: its
+        directory is not marked then, and the next start recovers all of it, but the checkpoints say how much is good.
+        """
         self._listener.log_failed(log, error, now_ms)
-        self.directory_failed(log.disk.directory, error, now_ms)
-
-    def log_broke(self, replica: Replica, log: Log, error: Exception, now_ms: int) -> None:
-        """A bug: an open log no longer knows its own state. Its files are left as they are, to be recovered."""
+        if not (self._table.stopping and is_full(error)):
+            self.directory_failed(log.disk.directory, error, now_ms)
+            return
+        self._not_stopped_cleanly(replica.directory, error)
         del self._table.open[log.name]
         replica.log = None
-        why = StorageError(f"{log.name} is given up after a bug: {error!r}")
+        replica.state = State.BROKEN
+        replica.done(now_ms)
+
+    def log_broke(self, replica: Replica, log: Log, error: Exception, now_ms: int) -> None:
+        """An open log does not know its own state: its files are damaged, or there is a bug. They stay as they are."""
+        del self._table.open[log.name]
+        replica.log = None
+        why = error
+        if not isinstance(why, StorageError):
+            why = StorageError(f"{log.name} is given up after a bug: {error!r}")
         self.replica_broken(replica, why, now_ms)
         self._listener.log_failed(log, OSError(EIO, str(why)), now_ms)
 
@@ -50,8 +63,10 @@ class Failures:
         if directory.error is not None:
             return
         directory.error = error
-        said = NotStoppedCleanly if table.stopping and is_full(error) else DirectoryFailed
-        self._report(said(directory.path, error))
+        if table.stopping and is_full(error):
+            self._not_stopped_cleanly(directory, error)
+        else:
+            self._report(DirectoryFailed(directory.path, error))
         lost = table.of_directory(directory)
         for replica in lost:
             if replica.is_future:
@@ -64,3 +79,9 @@ class Failures:
         for replica in lost:
             replica.done(now_ms)
         directory.measured(now_ms)
+
+    def _not_stopped_cleanly(self, directory: LogDirectory, error: OSError) -> None:
+        """Says it once."""
+        if directory not in self._unclean:
+            self._unclean.append(directory)
+            self._report(NotStoppedCleanly(directory.path, error))

@@ -342,8 +342,7 @@ class Log:
         elif type(operation) is DeleteFiles:
             self.owner.log_files_deleted(self, result, now_ms)
         elif isinstance(operation, Truncate):
-            loaded, deleted = result
-            self._truncate_completed(loaded, deleted, now_ms)
+            self._truncate_completed(result, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
         """Handles a failed operation: undoes all reservations. Unless there was no room, the log is of no more use."""
@@ -367,7 +366,7 @@ class Log:
         self.broke(error, now_ms)
 
     def broke(self, error: Exception, now_ms: int) -> None:
-        """A bug: the log no longer knows its own state. It cannot be used any more; its files are left as they are."""
+        """A bug, or damage: the log does not know its own state. It cannot be used; its files are left as they are."""
         if not self.failed:
             self.failed = True
             self.files.give_up()
@@ -532,7 +531,11 @@ class Log:
         self.files.truncated(cut)
         self.queue(Truncate(self, cut, index_writes, self.files.counted_when_synced(self.config)))
 
-    def _truncate_completed(self, loaded: Loaded, deleted: Sequence[str], now_ms: int) -> None:
+    def _truncate_completed(self, result: Any, now_ms: int) -> None:
+        if isinstance(result, Exception):
+            self.broke(result, now_ms)
+            return
+        loaded, deleted = result
         loaded.leader_epochs = self.leader_epochs
         loaded.deleted_paths = []
         self.files.cut(loaded.log_end_offset)

@@ -165,8 +165,8 @@ class Moving:
             future.when_open().extend(waiting.when_done)
         first = SetAside(source.index, self._outbox, main.name, set_aside)
         use = self._into_use(future)
-        # The directory that the replica leaves may fail: the one it goes to has everything.
-        self._outbox.emit(first, partial(self._left, main), ended=lambda: self._outbox.emit(*use))
+        # The directory that the replica leaves may fail, or have no room: the one it goes to has everything.
+        self._directories.rename(first, partial(self._left, main), ended=lambda: self._directories.rename(*use))
 
     def promote(self, key: Key, topic_id: UUID) -> None:
         """Takes a future replica into use that is its partition's only one."""
@@ -174,7 +174,7 @@ class Moving:
         if future.state is not State.CLOSED:
             self._unrecovered.add(key)
         future.topic_id = topic_id
-        self._outbox.emit(*self._into_use(future))
+        self._directories.rename(*self._into_use(future))
 
     def _into_use(self, future: Replica) -> tuple[SetAside, Done[SetAside]]:
         """Puts the future replica into the table under its partition; returns the renaming of its directory, and its

@@ -427,8 +427,9 @@ class OpenLogs:
             self._removals.unlink_later(replica, paths, now_ms)
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
-        if self._table.holder(log) is not None:
-            self._failures.log_failed(log, error, now_ms)
+        replica = self._table.holder(log)
+        if replica is not None:
+            self._failures.log_failed(replica, log, error, now_ms)
 
     def log_broke(self, log: Log, error: Exception, now_ms: int) -> None:
         replica = self._table.holder(log)

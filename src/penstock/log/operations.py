@@ -19,7 +19,7 @@ from penstock.log.producer_snapshot import Snapshot
 from penstock.log.producer_state import Step
 from penstock.log.rolls import format_rolls
 from penstock.log.segment import IndexWrite, Segment
-from penstock.log.space import put_back
+from penstock.log.space import is_full, put_back
 
 
 class Fuse:
@@ -256,7 +256,11 @@ class DeleteFiles(LogOperation):
         self.paths = paths
 
     def work(self, disk: Disk) -> list[str]:
-        return rename_deleted(disk, self.paths)
+        try:
+            return rename_deleted(disk, self.paths)
+        except OSError as error:  # what still has its name comes back, and goes with the next retention
+            put_back(error, disk, ())
+            raise
 
 
 class Close(Flush):
@@ -323,6 +327,10 @@ def rename_deleted(disk: Disk, paths: Sequence[str]) -> list[str]:
 
     A file that had the name before and waits for its removal keeps `.deleted`, since somebody may read it still; the
     later one becomes `.2.deleted`. A recovery, ours or Apache Kafka's, removes whatever ends so.
+
+    One for whose longer name the directory has no room is removed at once: whoever reads it looks again, and the bytes
+    that it took are there for those who wait for room. A crash in between leaves the same segments as one between two
+    renames: the files go in the order of `paths`, and an index without its segment is removed by any recovery.
     """
     renamed = []
     for path in paths:
@@ -333,6 +341,11 @@ def rename_deleted(disk: Disk, paths: Sequence[str]) -> list[str]:
         try:
             disk.rename(path, deleted)
         except FileNotFoundError:
+            continue
+        except OSError as error:
+            if not is_full(error):
+                raise
+            disk.unlink(path)
             continue
         renamed.append(deleted)
     return renamed

@@ -24,6 +24,7 @@ CHANGES = frozenset(
         "fsync_directory",
         "replace",
         "rename",
+        "set_modified",
         "unlink",
         "make_directory",
         "remove_directory",
@@ -154,6 +155,11 @@ class RecordingDisk:
         self._files[new] = self._changed(old)
         self._files[old] = None
         self.changes.append(("rename", old, new))
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """See `Disk`; `list` shows it only once the changes are made."""
+        self._changed(path)
+        self.changes.append(("set_modified", path, modified_ms))
 
     def unlink(self, path: str) -> None:
         self._files[path] = None

@@ -18,7 +18,7 @@ from penstock.log.directory_operations import CreateReplicas, SetAside
 from penstock.log.events import LogEvent, StrayFound
 from penstock.log.failures import Failures
 from penstock.log.names import aside_name, parse_future_name, parse_name
-from penstock.log.outbox import Outbox
+from penstock.log.outbox import Done, Outbox
 from penstock.log.removals import Removals
 from penstock.log.replica import Replica, State
 from penstock.log.table import ReplicaTable
@@ -113,17 +113,27 @@ class ReplicaDirectories:
         renamed = aside_name(replica.topic, replica.partition, unique, suffix)
         if suffix == "stray":
             self._report(StrayFound(replica.name, renamed))
-        rename = SetAside(replica.directory.index, self._outbox, replica.name, renamed)
+        unwanted = suffix == "delete"
+        rename = SetAside(replica.directory.index, self._outbox, replica.name, renamed, unwanted=unwanted)
         if state in (State.CREATING, State.RETIRING):
             self._held[replica] = rename
         else:
-            self._outbox.emit(rename, self._left)
+            self.rename(rename, self._left)
 
     def leave_if_held(self, replica: Replica) -> None:
         """An operation on many replicas has ended, for which this one's renaming may have been held back."""
         rename = self._held.pop(replica, None)
         if rename is not None:
-            self._outbox.emit(rename, self._left)
+            self.rename(rename, self._left)
+
+    def rename(self, operation: SetAside, done: Done[SetAside], *, ended: Callable[[], None] | None = None) -> None:
+        """Has a directory renamed, and tries again later if there is no room for it. `ended` is for the first time."""
+
+        def later(operation: SetAside, now_ms: int) -> None:
+            again = operation.again()
+            self._outbox.try_later(lambda _: self.rename(again, done), now_ms)
+
+        self._outbox.emit(operation, done, ended=ended, no_room=later)
 
     def _left(self, operation: SetAside, result: Any, now_ms: int) -> None:
         partition = parse_name(operation.name)

@@ -9,19 +9,21 @@ must be opened, since a new segment takes its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from penstock.errors import NotResident
 from penstock.log.checked_times import TimesNotChecked, checked_time, must_be_checked
+from penstock.log.compaction.swap import RemoveCleaned
+from penstock.log.compaction.task import cleaning_order
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory_operations import ReadMissing
 from penstock.log.disk import Disk, FileInfo, Operation, OperationOwner
 from penstock.log.events import LogEvent, SegmentsRetired, TimeIndexWrong
 from penstock.log.index import OffsetIndex, TimeIndex
-from penstock.log.names import INDEX_SUFFIXES, LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name, offset_of
+from penstock.log.names import CLEANED, INDEX_SUFFIXES, LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name, offset_of
 from penstock.log.open_logs import OpenLogs
 from penstock.log.operations import rename_deleted
 from penstock.log.outbox import Outbox
@@ -49,6 +51,7 @@ class Retired:
         next_ms: when age may remove something next; None for never without appends.
         needs_log: the active segment is too old, so the log must be opened.
         wrong: what is wrong with time indexes.
+        cleaned: files of a pass of the cleaner are there.
     """
 
     paths: list[str] = field(default_factory=list)
@@ -60,6 +63,7 @@ class Retired:
     next_ms: int | None = None
     needs_log: bool = False
     wrong: list[str] = field(default_factory=list)
+    cleaned: bool = False
 
 
 @dataclass(slots=True)
@@ -105,7 +109,12 @@ class RetireSegments(Operation):
 
 def list_segments(disk: Disk, name: str) -> list[SegmentFile]:
     """The segments of a replica, oldest first, by its directory's listing."""
-    files = {entry.name: entry for entry in disk.list(name)}
+    return segments_in(disk.list(name))
+
+
+def segments_in(entries: Iterable[FileInfo]) -> list[SegmentFile]:
+    """The segments whose files are in a listing, oldest first."""
+    files = {entry.name: entry for entry in entries}
     segments = []
     for entry in files.values():
         base_offset = offset_of(entry.name, LOG)
@@ -119,7 +128,8 @@ def list_segments(disk: Disk, name: str) -> list[SegmentFile]:
 
 def retire(disk: Disk, name: str, rule: Retention, wall_ms: int) -> Retired:
     """Applies the rule to one closed log; renames the files of what goes."""
-    segments, retired = [each.of_log(name) for each in list_segments(disk, name)], Retired()
+    entries, retired = disk.list(name), Retired()
+    segments = [each.of_log(name) for each in segments_in(entries)]
 
     def time_ms(place: int) -> int:
         segment = segments[place]
@@ -141,6 +151,7 @@ def retire(disk: Disk, name: str, rule: Retention, wall_ms: int) -> Retired:
         retired.paths += rename_deleted(disk, names)
     retired.size_bytes = sum(sizes_bytes) - retired.bytes
     retired.log_start_offset = max(rule.start_offset, bases[count] if segments else 0)
+    retired.cleaned = any(entry.name.endswith(CLEANED) for entry in entries)
     one_is_left = count == len(segments) - 1
     if segments and rule.retention_ms >= 0 and not (one_is_left and not sizes_bytes[count]):
         retired.next_ms = rule.next_ms(time_ms(count))
@@ -239,7 +250,9 @@ class Retiring:
         if rules:
             retire = RetireSegments(index, self._outbox, rules, self._wall.at(now_ms))
             self._under_way.add(index)
-            self._outbox.emit(retire, self._retired, ended=partial(self._under_way.discard, index))
+            self._outbox.emit(
+                retire, self._retired, ended=partial(self._under_way.discard, index), no_room=self._retire_later
+            )
         elif rest:
             self._look_at_closed(index, now_ms)
 
@@ -259,13 +272,27 @@ class Retiring:
             self._look_at_closed(operation.directory, now_ms)
         self._schedule.arm()
 
+    def _retire_later(self, operation: RetireSegments, now_ms: int) -> None:
+        """Nothing could be removed for lack of room: tries again with the next look."""
+        self._deadlines.seen(now_ms)
+        for replica in operation.replicas:
+            if replica.state is State.RETIRING:
+                self._schedule.changed(replica)
+                self._logs.now_closed(replica, now_ms)
+            else:
+                self._directories.leave_if_held(replica)
+        self._schedule.arm()
+
     def _note_retired(self, replica: Replica, result: Retired, now_ms: int) -> None:
         replica.size_bytes = result.size_bytes
         for wrong in result.wrong:
             self._report(TimeIndexWrong(replica.name, wrong))
+        if result.cleaned and not replica.opened:  # of a pass that the last stop has ended
+            self._outbox.emit(RemoveCleaned(replica, self._outbox, cleaning_order(replica)))
         if not result.needs_log:
             self._schedule.expect(replica, result.next_ms)
         if result.paths:
             self._removals.unlink_later(replica, result.paths, now_ms)
+        if result.segments:
             reason = " and ".join(result.reasons)
             self._report(SegmentsRetired(replica.name, result.segments, result.bytes, result.log_start_offset, reason))

@@ -80,5 +80,18 @@ class TaskOperation(Operation):
     def without_report(self, disk: Disk, reason: str) -> Any:
         """The result when the task, or a part, has ended its workers: they died, hung or answered garbage.
 
-        Called in the lane. When the task raised something, or no worker could be started, `run` is called instead.
+        Called in the lane.
         """
+
+    def without_worker(self, disk: Disk, reason: str) -> Any:
+        """The result when no worker could be had. Called in the lane, which does the work itself unless that would take
+        more of the node than waiting.
+        """
+        return self.run(disk)
+
+    def when_raised(self, disk: Disk, reason: str, errno: int | None) -> Any:
+        """The result when the task, or a part, has raised something: an OSError with this number, or something else.
+
+        Called in the lane. Unless said otherwise `run` raises it, too, where a bug is told from a damaged file.
+        """
+        return self.run(disk)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.errors import StorageError
 from penstock.log.disk import Disk
 from penstock.log.index import Index
-from penstock.log.loading import Loaded, listing, load, load_segments
+from penstock.log.loading import Loaded, listing, load, load_segments, readable
 from penstock.log.lookup import locate
 from penstock.log.names import SNAPSHOT, offset_of
 from penstock.log.operations import Cut, LogOperation, OperatedLog, ends_of, rename_deleted
@@ -35,7 +36,16 @@ class Truncate(LogOperation):
         self.cut = cut
         self.index_writes = index_writes
 
-    def work(self, disk: Disk) -> tuple[Loaded, list[str]]:
+    def work(self, disk: Disk) -> tuple[Loaded, list[str]] | StorageError:
+        """Files that are damaged are a result, too; no operation of this log follows."""
+        try:
+            with readable(self.name):
+                return self._cut_and_load(disk)
+        except StorageError as error:
+            self.fuse.blown = True
+            return error
+
+    def _cut_and_load(self, disk: Disk) -> tuple[Loaded, list[str]]:
         cut = self.cut
         try:
             for path, position, entries in self.index_writes:

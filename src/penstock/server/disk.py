@@ -287,6 +287,10 @@ class BlockingDisk:
     def rename(self, old: str, new: str) -> None:
         self.handles.rename(old, new)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        with self.handles.borrow(path) as descriptor:
+            os.utime(descriptor, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def unlink(self, path: str) -> None:
         with suppress(FileNotFoundError):
             self.handles.remove(path, os.unlink)

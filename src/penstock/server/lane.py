@@ -245,10 +245,14 @@ class Lane:
         if isinstance(ended, Done):
             self._jobs.put([(operation, partial(operation.finish, report=ended.report))])
             return
+        step: Callable[[Disk], Any]
         if ended.crashed:
-            self._jobs.put([(operation, partial(operation.without_report, reason=ended.reason))])
-        else:  # what was raised in a worker is raised here, too, where a bug is told from a damaged file
-            self._jobs.put([(operation, operation.run)])
+            step = partial(operation.without_report, reason=ended.reason)
+        elif ended.raised:
+            step = partial(operation.when_raised, reason=ended.reason, errno=ended.errno)
+        else:
+            step = partial(operation.without_worker, reason=ended.reason)
+        self._jobs.put([(operation, step)])
 
     def _execute(self, operation: Operation, step: Callable[[Disk], Any], began_s: float) -> Outcome:
         result: Any = None

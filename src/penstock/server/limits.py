@@ -72,7 +72,7 @@ PACE_LOOK_S = 0.3
 PACE_SLOW_DISK_MAX_S = 0.5
 """How long the log cleaner waits before it moves `PACED_BYTES` more, however slow the disk is: half a MB a second."""
 WORKER_START_AGAIN_S = 30.0
-"""How long no worker process is started after one did not start; lanes do the tasks."""
+"""How long no worker process is started after one did not start; lanes do the tasks, passes of the cleaner wait."""
 WORKER_START_MAX_MS = 30_000
 """How long a worker process may take to start; one that takes longer is ended, and the node does the task itself."""
 WORKER_MESSAGE_MAX_BYTES = 256 * MiB

@@ -127,7 +127,8 @@ def answer(body: bytes | bytearray, broker: socket.socket) -> Done | Failed:
     except MemoryError:
         os._exit(1)  # the broker is not to try what takes so much
     except Exception as error:
-        return Failed(f"{type(error).__name__}: {error}")
+        number = error.errno if isinstance(error, OSError) else None
+        return Failed(f"{type(error).__name__}: {error}", raised=True, errno=number)
 
 
 def die_with_the_broker() -> None:

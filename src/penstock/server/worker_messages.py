@@ -80,10 +80,14 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task has raised something, or no worker could be started; or, if `crashed`, it has ended its workers."""
+    """No worker could be had for a task; or it has ended its workers, if `crashed`; or it has `raised` something, which
+    is an OSError with the number `errno`, unless that is None.
+    """
 
     reason: str
     crashed: bool = False
+    raised: bool = False
+    errno: int | None = None
 
 
 COMPACTION = (

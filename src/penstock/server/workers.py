@@ -125,7 +125,7 @@ class Workers:
         (self._urgent if task.urgent else self._of_directories[directory]).submit(task, ended)
 
     def close(self) -> None:
-        """Ends all workers at once; they only read."""
+        """Ends all workers at once. What they have written has names of its own, and goes with the next start."""
         threads = [thread for pool in self.pools for thread in pool.close()]
         deadline_s = monotonic() + END_TIMEOUT_S
         for thread in threads:
@@ -318,7 +318,8 @@ class Pool:
             self._not_started = str(error) or type(error).__name__
             self._start_from_s = monotonic() + WORKER_START_AGAIN_S
             if not self._closing.is_set():
-                logger.warning("no worker can be started, lanes do the tasks for a while", reason=self._not_started)
+                said = "no worker can be started: for a while lanes do the tasks, and the cleaner waits"
+                logger.warning(said, reason=self._not_started)
             raise
         return process
 

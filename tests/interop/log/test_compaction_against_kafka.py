@@ -122,6 +122,26 @@ def test_kafkas_cleaner_and_ours_leave_the_same(seed: int, tmp_path: Path) -> No
                 assert records_in(theirs, name) == records_in(ours, mine)
                 assert producers(theirs, name) == producers(ours, mine)
                 assert outline(theirs, name) == outline(ours, mine)
+                cleaned_on(theirs, name, ours, mine, now_ms)
+
+
+def cleaned_on(theirs: Disk, name: str, ours: Disk, mine: str, now_ms: int) -> None:
+    """Ours cleans what Kafka's cleaner has left as it does what it has left itself. Nothing goes at once, and the
+    delete markers go when their time has come.
+    """
+    before = records_in(theirs, name)
+    compacted(theirs, planned(theirs, name, now_ms=now_ms), f"again-{name}", offsets=offset_map(1 << 16, 0.9, HASH_KEY))
+    assert records_in(theirs, f"again-{name}") == before
+    assert producers(theirs, f"again-{name}") == producers(theirs, name)
+    for disk, log in ((theirs, name), (ours, mine)):
+        work = planned(disk, log, now_ms=now_ms + 2 * DAY_MS)
+        report = compacted(disk, work, f"later-{log}", offsets=offset_map(1 << 16, 0.9, HASH_KEY))
+        assert not report.problems
+    assert records_in(theirs, f"later-{name}") == records_in(ours, f"later-{mine}")
+    assert producers(theirs, f"later-{name}") == producers(ours, f"later-{mine}")
+    assert outline(theirs, f"later-{name}") == outline(ours, f"later-{mine}")
+    if name == TOPIC:  # in the other one they have gone already
+        assert len(records_in(theirs, f"later-{name}")) < len(before)
 
 
 def outline(disk: Disk, name: str) -> list[tuple[object, ...]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
 from support.planted import flipped, sound_log, write_out
 
+from penstock.cli import log_progress
 from penstock.cli.main import main
 from penstock.log.checkpoints import LOG_START
 from penstock.server.directory_lock import LOCK_FILE, DirectoryLock
@@ -49,6 +53,35 @@ def test_missing_and_wrong_indexes_are_made_anew(partition: Path, capsys: Captur
     capsys.readouterr()
     assert main(["log", "index", *INTERVAL, str(partition)]) == 0
     assert "all 9 files are as they should be" in capsys.readouterr().out
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], []], ids=["a dry run", "in earnest"])
+def test_on_a_terminal_it_shows_how_far_it_is(
+    words: list[str], partition: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_progress, "PROGRESS_FROM_BYTES", 0)
+    monkeypatch.setattr(log_progress, "REDRAW_S", 0)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["log", "index", *words, *INTERVAL, str(partition)]) == 0
+    shown = [int(percent) for percent in re.findall(r"(\d+) % of [^:]*: /", terminal.getvalue())]
+    assert shown == sorted(shown), "it only grows"
+    assert 0 < shown[0] < 100
+    assert shown[-1] == 100
+    assert terminal.getvalue().endswith("\x1b[1A\x1b[J"), "and is taken away"
+    assert "%" not in capsys.readouterr().out
+
+
+def test_little_is_done_without_a_word(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["log", "index", *INTERVAL, str(partition)]) == 0
+    assert terminal.getvalue() == ""
 
 
 def test_an_index_is_replaced_by_a_file_and_never_written_in_place(partition: Path) -> None:

@@ -240,7 +240,7 @@ def test_a_segment_that_is_written_does_not_hold_what_was_read_with_its_batches(
     with memoryview(chunk) as view:
         segment.append(filtering.Kept(header, view))
     chunk.clear()
-    segment.finish()
+    segment.finish(NOW_MS)
     assert history.one.disk.content(LOG + ".cleaned") == data
 
 
@@ -252,7 +252,7 @@ def test_a_segment_is_written_over_what_an_ended_pass_has_left() -> None:
     [(header, data), *_] = batches_in(disk, NAME)
     segment = Target(disk, NAME, ".cleaned").begin(0, planned(disk))
     segment.append(filtering.Kept(header, data))
-    segment.finish()
+    segment.finish(NOW_MS)
     assert {info.name: info.size_bytes for info in disk.list(NAME) if info.name.endswith(".cleaned")} == {
         f"{0:020d}.log.cleaned": len(data),
         f"{0:020d}.index.cleaned": 0,

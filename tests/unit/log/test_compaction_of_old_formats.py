@@ -228,3 +228,15 @@ def test_a_compiled_map_says_the_same() -> None:
     compacted(one.disk, work, "compiled-0", offsets=CompiledOffsetMap(1 << 16, 0.9, HASH_KEY))
     assert batches_in(one.disk, "compiled-0") == batches_in(one.disk, OUT)
     assert list(headers(batches_in(one.disk, OUT)[0][1]))
+
+
+def test_a_new_segment_is_as_old_as_the_last_one_that_it_was_made_from() -> None:
+    """The age of messages without times is that of their file."""
+    some = [Kept(number, -1, b"k%d" % number, b"v") for number in range(40)]
+    each = [Entry(message_set("aiokafka", 0, 0, [record]), [record]) for record in some]
+    one = closed([each[:20], each[20:]])
+    for number, base_offset in enumerate((0, 20), 1):
+        one.disk.set_modified(f"{NAME}/{file_name(base_offset, LOG)}", NOW_MS - number * DAY_MS)
+    cleaned(one)
+    files = {info.name: info.modified_ms for info in one.disk.list(OUT)}
+    assert files[file_name(0, LOG)] == NOW_MS - 2 * DAY_MS

@@ -19,7 +19,7 @@ from penstock.log.compaction.offset_map import ENTRY_BYTES
 from penstock.log.compaction.passes import Pass, SealedSegment
 from penstock.log.compaction.report import PassReport
 from penstock.log.compaction.target import Target
-from penstock.log.disk import Buffer
+from penstock.log.disk import Buffer, FileInfo
 from penstock.log.names import LOG, file_name, offset_of
 from penstock.records.batch import CRC, CRC_POSITION, assign_offset, computed_crc
 from penstock.records.builder import BatchBuilder
@@ -84,6 +84,12 @@ class MadeDisk(SimulatedDisk):
             pieces.append(batch[position % size : position % size + end - position])
             position += len(pieces[-1])
         return b"".join(pieces)
+
+    def list(self, path: str) -> Sequence[FileInfo]:
+        if path != NAME:
+            return super().list(path)
+        sizes = {file_name(each.base_offset, LOG): each.size_bytes for each in self.work().segments}
+        return [FileInfo(name, size_bytes, NOW_MS, is_directory=False) for name, size_bytes in sizes.items()]
 
     def _batch(self, batch: int) -> bytes:
         if self._made[0] != batch:

@@ -436,7 +436,6 @@ def test_a_bug_at_the_end_of_a_round_gives_up_that_log_alone(monkeypatch: pytest
         return real(files, *arguments)
 
     monkeypatch.setattr(FileWork, "release", release)
-    first.log_broke = lambda log, error, now_ms: first.told.append(("broke", error))  # type: ignore[attr-defined]
     first.sync()
     assert first.told[-1][0] == "broke"
     assert (len(directory.bugs), second.counted) == (1, 1)

@@ -375,6 +375,19 @@ def test_a_log_that_closes_and_opens_during_a_pass_keeps_the_files_of_the_pass()
     topic.reads_the_latest()
 
 
+def test_what_a_pass_has_left_before_a_clean_stop_goes_though_nobody_uses_the_log() -> None:
+    topic, _, _ = half_done()
+    topic.node.stop()
+    topic.wait(SECOND_MS)
+    assert topic.files(CLEANED)
+    topic.configure(cleanup_policy="delete")
+    topic.node.start()
+    topic.wait(10 * MINUTE_MS)
+    assert not topic.files(CLEANED)
+    assert topic.node.manager.open_log("users", 0) is None
+    assert len(topic.read()) == 11
+
+
 def changes_of_a_swap(topic: Compacted) -> range:
     """The numbers of the changes of the disk from shortly before the first pass to its end."""
     topic.append(11)

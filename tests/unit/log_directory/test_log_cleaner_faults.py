@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from support.compacted import MINUTE_MS, SECOND_MS, Compacted
+from support.logs import marker
 from unit.log_directory.test_log_cleaner import Interrupted
 
 from penstock.config.server import Settings
@@ -14,7 +15,9 @@ from penstock.log.compaction.dirt import Dirt
 from penstock.log.events import LogCleaned, LogNotCleaned
 from penstock.log.limits import CLEANING_AGAIN_MS
 from penstock.log.names import CLEANED
+from penstock.log.producer_state import Origin
 from penstock.log.replica import Replica, State
+from penstock.records.builder import BatchBuilder
 
 
 def test_no_interval_between_looks_does_not_keep_the_node_busy() -> None:
@@ -342,3 +345,50 @@ def test_a_log_that_could_not_be_cleaned_is_tried_again_at_once_when_its_config_
     assert not topic.node.manager.cleaner.uncleanable
     topic.wait(CLEANING_AGAIN_MS)
     assert len(topic.events(LogCleaned)) == 1, "the other try is not due any more"
+
+
+def in_a_transaction(topic: Compacted, *, ended: bool) -> None:
+    """Appends a record of a transaction; then, if it has `ended`, that it was aborted."""
+    builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    builder.append(topic.simulation.now_ms, b"key", b"v")
+    records = bytearray(builder.build())
+    topic.use(lambda log: log.append_as_leader(records, 0, topic.simulation.now_ms))
+    topic.wait(SECOND_MS)
+    if ended:
+        end_transaction(topic)
+
+
+def end_transaction(topic: Compacted) -> None:
+    aborted = marker(7, 0, commit=False)
+    now_ms = topic.simulation.now_ms
+    topic.use(lambda log: log.append_as_leader(aborted, 0, now_ms, origin=Origin.COORDINATOR))
+    topic.wait(SECOND_MS)
+
+
+def test_damage_that_a_pass_finds_when_it_is_planned_is_named_and_is_no_bug() -> None:
+    topic = Compacted()
+    in_a_transaction(topic, ended=True)
+    topic.use(lambda log: log.roll(topic.simulation.now_ms))
+    topic.append(9)
+    (index,) = [f"users-0/{name}" for name in topic.files(".txnindex") if topic.disk.size(f"users-0/{name}")]
+    topic.disk.truncate(index, topic.disk.size(index) // 2)
+    topic.wait(MINUTE_MS)
+    (reason,) = topic.node.manager.cleaner.uncleanable.values()
+    assert ".txnindex" in reason
+    assert "bug" not in reason
+    assert running(topic) == 0
+
+
+def test_what_lies_beyond_an_open_transaction_does_not_count_as_dirty() -> None:
+    topic = Compacted()
+    in_a_transaction(topic, ended=False)
+    topic.append(11)
+    topic.wait(MINUTE_MS)
+    replica = topic.node.manager.table.find("users", 0)
+    assert replica is not None
+    assert replica.dirty_ratio == 0.0
+    assert not topic.node.manager.cleaner._due
+    assert not topic.events(LogCleaned)
+    end_transaction(topic)
+    topic.wait(MINUTE_MS)
+    assert topic.events(LogCleaned)

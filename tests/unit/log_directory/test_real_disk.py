@@ -501,3 +501,15 @@ def test_nothing_new_is_made_where_a_disk_was_mounted(tmp_path: Path) -> None:
         assert [path.name for path in (mount.content / "t-0").iterdir()] == ["a"]
     finally:
         mount.unmount()
+
+
+def test_the_time_of_a_file_is_what_was_said_and_follows_its_name(tmp_path: Path) -> None:
+    disk = BlockingDisk(0, str(tmp_path))
+    disk.write("a", 0, [b"x"])
+    disk.set_modified("a", 1_700_000_000_123)
+    disk.fsync("a")
+    disk.rename("a", "b")
+    assert [(info.name, info.modified_ms) for info in disk.list("")] == [("b", 1_700_000_000_123)]
+    with pytest.raises(FileNotFoundError):
+        disk.set_modified("a", 0)
+    disk.close()

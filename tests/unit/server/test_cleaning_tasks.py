@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from support.lane_tasks import HeldWorkers
 from support.logs import NAME, OneLog, topic_config
 
 from penstock.log.compaction import task as task_module
-from penstock.log.compaction.task import CleanLog, PassOutcome, RunPass
+from penstock.log.compaction.task import CleanLog, PassOutcome, RunPass, TaskRaisedError
 from penstock.log.directory import LogDirectory
 from penstock.log.names import CLEANED
 from penstock.log.replica import Replica, State
@@ -79,15 +80,107 @@ def test_a_pass_whose_workers_have_died_leaves_nothing_but_the_reason(
     assert not written(disk)
 
 
-def test_a_pass_for_which_there_is_no_worker_is_run_by_the_lane(
+def test_a_pass_for_which_no_worker_can_be_started_waits_for_one_and_the_node_does_not_do_it(
+    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], tmp_path: Path
+) -> None:
+    workers = Workers({0: str(tmp_path)}, processes_max=1, command=("false",))
+    running = run(workers)
+    try:
+        running.lane.run(clean())
+        failed = outcome_of(running.wait(1)[0])
+    finally:
+        workers.close()
+    assert failed.report is None
+    assert failed.failure.startswith(f"the compaction of {NAME}: no worker can be started: ")
+    assert not written(disk)
+
+
+def test_a_node_that_has_no_workers_at_all_runs_a_pass_itself(
+    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog]
+) -> None:
+    running = run(None)
+    running.lane.run(clean())
+    assert is_whole(outcome_of(running.wait(1)[0]))
+    assert written(disk)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS])
+def test_a_disk_that_fails_in_a_worker_fails_the_pass_as_one_that_fails_in_the_node(
+    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], number: int
+) -> None:
+    workers = HeldWorkers()
+    running = run(workers)
+    running.lane.run(clean())
+    workers.given.get(timeout=60)[1](Failed("OSError: planted", raised=True, errno=number))
+    (outcome,) = running.wait(1)
+    assert isinstance(outcome.error, OSError)
+    assert outcome.error.errno == number
+
+
+def test_a_worker_that_is_short_of_something_costs_the_pass_and_not_the_directory(
     disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog]
 ) -> None:
     workers = HeldWorkers()
     running = run(workers)
     running.lane.run(clean())
-    workers.given.get(timeout=60)[1](Failed("no worker can be started"))
-    assert is_whole(outcome_of(running.wait(1)[0]))
+    task, ended = workers.given.get(timeout=60)
+    assert is_whole(task.run(disk))
+    ended(Failed("OSError: too many open files", raised=True, errno=errno.EMFILE))
+    reason = f"the compaction of {NAME}: OSError: too many open files"
+    assert outcome_of(running.wait(1)[0]) == PassOutcome(None, reason)
+    assert not written(disk)
+
+
+def test_a_bug_in_a_worker_is_a_bug_of_the_pass(disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog]) -> None:
+    workers = HeldWorkers()
+    running = run(workers)
+    running.lane.run(clean())
+    workers.given.get(timeout=60)[1](Failed("KeyError: planted", raised=True))
+    (outcome,) = running.wait(1)
+    assert isinstance(outcome.error, TaskRaisedError)
+    assert str(outcome.error) == f"the compaction of {NAME}: KeyError: planted"
+    assert not written(disk)
+
+
+def test_what_an_error_in_a_worker_was_reaches_the_lane(
+    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], tmp_path: Path
+) -> None:
+    """A directory in the place of a segment: the worker cannot read it."""
+    operation = clean()
+    (tmp_path / NAME / f"{0:020d}.log").rename(tmp_path / "elsewhere")
+    (tmp_path / NAME / f"{0:020d}.log").mkdir()
+    disk.close()
+    workers = Workers({0: str(tmp_path)}, processes_max=1)
+    running = run(workers)
+    try:
+        running.lane.run(operation)
+        failed = outcome_of(running.wait(1)[0])
+    finally:
+        workers.close()
+    assert failed.report is None
+    assert failed.failure.startswith(f"the compaction of {NAME}: IsADirectoryError: ")
+
+
+def test_a_pass_changes_no_file_that_was_there(
+    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], tmp_path: Path
+) -> None:
+    def files() -> dict[str, tuple[bytes, int]]:
+        found = [path for path in (tmp_path / NAME).iterdir() if path.suffix != CLEANED]
+        return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
+
+    operation = clean()
+    before = files()
+    workers = Workers({0: str(tmp_path)}, processes_max=1)
+    running = run(workers)
+    try:
+        running.lane.run(operation)
+        assert is_whole(outcome_of(running.wait(1)[0]))
+    finally:
+        workers.close()
+    assert workers.pools[1].done == 1
     assert written(disk)
+    assert files() == before
+    assert len(before) > 8
 
 
 def test_a_pass_whose_log_is_gone_when_its_workers_have_died(

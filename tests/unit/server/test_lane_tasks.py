@@ -99,12 +99,12 @@ def test_a_report_about_a_log_that_was_changed_meanwhile_is_not_applied(one: One
     assert outcome.result.log_end_offset == 39, "the lane has looked again"
 
 
-@pytest.mark.parametrize("crashed", [False, True])
-def test_a_recovery_whose_task_failed_is_done_by_the_lane(one: OneLog, run: Any, crashed: bool) -> None:
+@pytest.mark.parametrize("how", [{}, {"crashed": True}, {"raised": True}, {"raised": True, "errno": 5}])
+def test_a_recovery_whose_task_failed_is_done_by_the_lane(one: OneLog, run: Any, how: dict[str, Any]) -> None:
     workers = HeldWorkers()
     running = run(workers)
     running.lane.run(recovery(one))
-    workers.given.get(timeout=60)[1](Failed("planted", crashed))
+    workers.given.get(timeout=60)[1](Failed("planted", **how))
     recovered(running.wait(1)[0])
 
 

@@ -280,7 +280,7 @@ def test_a_task_that_fails_is_given_up_after_a_while_and_the_next_one_is_done(
 
 def test_a_task_that_raises_is_not_tried_again(make: Callable[..., Workers]) -> None:
     workers = make()
-    assert run(workers, Raise(), Add()) == [Failed("ValueError: planted"), Done(Sum(0))]
+    assert run(workers, Raise(), Add()) == [Failed("ValueError: planted", raised=True), Done(Sum(0))]
     assert started(workers) == 1
 
 

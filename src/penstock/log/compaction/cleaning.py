@@ -58,7 +58,8 @@ class Cleaner:
 
     Attributes: `wary`, whether a segment was met that is to be left alone, or grows, so that each is read through
     before it is used; `known`, those that were, by their base offsets, None for one that is left alone; `read_to`, the
-    end of what was cleaned.
+    end of what was cleaned; `modified_ms`, when the files of the log were modified last, by name, if anything is
+    written.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Cleaner:
         self.wary = False
         self.known: dict[int, SealedSegment | None] = {}
         self.read_to = work.from_offset
+        self.modified_ms: dict[str, int] = {}
         self.contexts = Contexts()
         self.unpacking = Unpacking(self.contexts, work.batch_memory_bytes)
         self.report = PassReport(
@@ -82,6 +84,8 @@ class Cleaner:
         work, report, room = self.work, self.report, self.room
         if room is not None:
             self._check_room(room)
+        if self.target is not None:
+            self.modified_ms = {info.name: info.modified_ms for info in self.disk.list(work.name)}
         latest_offset = self._fill_map()
         report.end_offset = latest_offset + 1
         report.keys = self.offsets.size
@@ -232,7 +236,7 @@ class Cleaner:
                 output.discard()
             raise
         if output is not None:
-            output.finish()
+            output.finish(self.modified_ms[file_name(group[-1].base_offset, LOG)])
         self.read_to = group[-1].end_offset
         return report
 

@@ -27,11 +27,12 @@ MEASURE_ORDER = ".cleaner"
 
 
 class Bounds(NamedTuple):
-    """Where the last pass over a log ended, None if there was none; where the log starts, and its high watermark."""
+    """Where the last pass over a log ended, None if there was none; where the log starts; and its last stable offset,
+    or the high watermark where that is all that is known."""
 
     clean_offset: int | None
     log_start_offset: int
-    high_watermark: int
+    stable_offset: int
 
 
 class Dirt(NamedTuple):
@@ -106,7 +107,7 @@ def dirt_of(disk: Disk, name: str, bounds: Bounds, config: TopicConfig, wall_ms:
         young_until_ms = 0
         if config.min_compaction_lag_ms > 0:
             young_until_ms = time_ms(disk, each.of_log(name)) + config.min_compaction_lag_ms
-        if young_until_ms >= wall_ms or following.base_offset > bounds.high_watermark:
+        if young_until_ms >= wall_ms or following.base_offset > bounds.stable_offset:
             again_ms.append(max(young_until_ms + 1, wall_ms))
             break
         cleanable_bytes += each.log.size_bytes

@@ -55,6 +55,7 @@ from penstock.log.table import ReplicaTable
 from penstock.records.wall import WallTime
 
 HASH_KEY_BYTES = 16
+NO_ROOM_TO_SWAP = "there was no room for the names of its new segments"
 DIRTIEST = 64
 """How many of the logs that are due are put in order at a time."""
 READY = (State.CLOSED, State.RETIRING, State.OPENING, State.OPEN, State.CLOSING)
@@ -186,9 +187,13 @@ class LogCleaner:
         return self._table.find(*replica.key) is replica and replica.directory.error is None
 
     def _bounds(self, replica: Replica) -> Bounds:
-        directory = replica.directory
+        """The last stable offset of a log that is closed is not known: it has seldom an open transaction."""
+        directory, log = replica.directory, replica.log
         start = directory.log_starts.get(replica.key) or 0
-        return Bounds(directory.clean_offsets.get(replica.key), start, replica.high_watermark)
+        stable_offset = replica.high_watermark
+        if log is not None:
+            stable_offset = log.last_stable_offset(min(stable_offset, log.log_end_offset))
+        return Bounds(directory.clean_offsets.get(replica.key), start, stable_offset)
 
     def _measured(self, operation: MeasureDirt, results: Sequence[Dirt | None], now_ms: int) -> None:
         self._deadlines.seen(now_ms)
@@ -265,7 +270,7 @@ class LogCleaner:
             cleaning.held_since_ms = now_ms
         try:
             self._begin_pass(cleaning, now_ms)
-        except StorageError as error:
+        except StorageError as error:  # a damaged file
             self._failed(cleaning, str(error), now_ms)
         except Exception as error:
             self._failed(cleaning, f"a bug: {error!r}", now_ms)
@@ -435,7 +440,21 @@ class LogCleaner:
             swap,
             partial(self._swapped, cleaning),
             broke=partial(self._broke_swapping, cleaning),
+            no_room=partial(self._no_room_to_swap, cleaning),
         )
+
+    def _no_room_to_swap(self, cleaning: Cleaning, operation: SwapSegments, now_ms: int) -> None:
+        """A swap could not go on for lack of room: a recovery ends it, when there is some."""
+        replica = cleaning.replica
+        if replica.state is State.SWAPPING:
+            replica.frozen = None
+            replica.state = State.UNRECOVERED
+            self._table.will_recover(replica)
+            if replica.opening is not None:
+                self._logs.proceed(replica, now_ms)
+            self._logs.recover_next(replica.directory, now_ms)
+        cleaning.begin_anew()
+        self._failed(cleaning, NO_ROOM_TO_SWAP, now_ms)
 
     def _broke_swapping(self, cleaning: Cleaning, operation: SwapSegments, error: Exception, now_ms: int) -> None:
         """A bug in a swap: nobody knows which files there are, and a recovery will find out."""
@@ -455,6 +474,12 @@ class LogCleaner:
             if result is not None:
                 self._removals.unlink_later(replica, result.deleted_paths, now_ms)
                 replica.size_bytes = result.size_bytes
+            if result is not None and result.no_room:
+                cleaning.begin_anew()
+                self._logs.now_closed(replica, now_ms)
+                self._failed(cleaning, f"{NO_ROOM_TO_SWAP}: {result.no_room}", now_ms)
+                return
+            if result is not None:
                 self._note(cleaning, report, now_ms)
             self._logs.now_closed(replica, now_ms)
             self._keep(cleaning)

@@ -45,16 +45,21 @@ from penstock.log.loading import listing
 from penstock.log.names import CLEANED, INDEX_SUFFIXES, LOG, SNAPSHOT, SWAP, UNFLUSHED_ROLLS, file_name
 from penstock.log.operations import rename_deleted
 from penstock.log.replica import Replica
+from penstock.log.space import is_full
 
 Group = Sequence[SealedSegment]
 """Segments that one takes the place of, which has the base offset of the first."""
 
 
 class Swapped(NamedTuple):
-    """The old files under their new names, to be unlinked later, and the bytes of all segments that there are now."""
+    """The old files under their new names, to be unlinked later, and the bytes of all segments that there are now.
+
+    `no_room` says why some groups have kept their old segments; "" if all have new ones.
+    """
 
     deleted_paths: list[str]
     size_bytes: int
+    no_room: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,11 @@ def follows(group: Group, before: Group) -> bool:
 
 
 class SwapSegments(Operation):
-    """See the module's head. The result is None, and nothing has changed, if the old files are not as they were."""
+    """See the module's head. The result is None, and nothing has changed, if the old files are not as they were.
+
+    Where a directory has no room for the names of step 1, these groups and all later ones stay as they are. No room in
+    step 3 is an error: a recovery finishes the swap.
+    """
 
     __slots__ = ("exchange", "replica")
 
@@ -110,13 +119,22 @@ class SwapSegments(Operation):
         disk.unlink(f"{name}/{UNFLUSHED_ROLLS}")  # before there are gaps that are no holes
         disk.fsync_directory(name)
         deleted: list[str] = []
+        no_room = ""
         before: Sequence[Group] = ()
         for groups in self.exchange.rounds:
             if before:
                 rename(disk, name, new_files(files, before), SWAP, "")
                 if not follows(groups[0], before[-1]):
                     disk.fsync_directory(name)
-            rename(disk, name, new_files(files, groups[::-1]), CLEANED, SWAP)
+                before = ()
+            try:
+                rename(disk, name, new_files(files, groups[::-1]), CLEANED, SWAP)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+                no_room = str(error)
+                give_up(disk, name)
+                break
             disk.fsync_directory(name)
             deleted += rename_deleted(disk, [f"{name}/{file}" for file in old_files(groups) if file in files])
             disk.fsync_directory(name)
@@ -124,7 +142,19 @@ class SwapSegments(Operation):
         rename(disk, name, new_files(files, before), SWAP, "")
         disk.fsync_directory(name)
         left = listing(disk, name)
-        return Swapped(deleted, sum(info.size_bytes for file, info in left.items() if file.endswith(LOG)))
+        size_bytes = sum(info.size_bytes for file, info in left.items() if file.endswith(LOG))
+        return Swapped(deleted, size_bytes, no_room)
+
+
+def give_up(disk: Disk, name: str) -> None:
+    """Removes the new files that are not in use yet. Those that are `.swap` already go first: beside a `.cleaned` one
+    before them, no recovery takes them into use.
+    """
+    for info in disk.list(name):
+        if info.name.endswith(SWAP):
+            disk.unlink(f"{name}/{info.name}")
+    disk.fsync_directory(name)
+    remove_cleaned(disk, name)
 
 
 def is_as_cleaned(files: Mapping[str, FileInfo], group: Group) -> bool:

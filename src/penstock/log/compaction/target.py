@@ -61,10 +61,15 @@ class NewSegment:
         """Adds an aborted transaction whose marker was the last batch."""
         self._segment.aborted_index.append(*aborted)
 
-    def finish(self) -> None:
-        """Writes the rest and the indexes, and makes all of it durable."""
+    def finish(self, modified_ms: int) -> None:
+        """Writes the rest and the indexes, and makes all of it durable.
+
+        `modified_ms` is when the last of the old segments was modified: that is the age of records without timestamps,
+        and to be cleaned does not make them younger (`Cleaner.cleanSegments` of Apache Kafka 4.3).
+        """
         disk, segment = self._target.disk, self._segment
         self._write()
+        disk.set_modified(segment.log_path + self._target.suffix, modified_ms)
         segment.seal()
         for index in (segment.offset_index, segment.time_index, segment.aborted_index):
             tail = index.take_tail()

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EIO, ENODEV, ENXIO, EROFS, ESTALE
 from typing import Any, ClassVar
 
 from penstock.config.values import GiB
-from penstock.errors import ConfigError, StorageError
+from penstock.errors import ConfigError, PenstockError, StorageError
 from penstock.log.compaction.cleaning import run_pass
 from penstock.log.compaction.maps import offset_map
 from penstock.log.compaction.offset_map import ENTRY_BYTES, LatestOffsets, OffsetMap
@@ -29,6 +30,8 @@ from penstock.log.space import is_full
 from penstock.log.tasks import Task, TaskOperation
 
 LEAST_SLOTS = 8
+DISK_FAILURES = frozenset((EIO, EROFS, ENODEV, ENXIO, ESTALE))
+"""Errors of a worker that say that the disk is not well; others are of the process, such as too many open files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,10 @@ class RunPass(Task):
         return PassOutcome(None, failure)
 
 
+class TaskRaisedError(PenstockError):
+    """A pass has raised in a worker what is no error of the disk: a bug."""
+
+
 class CleanLog(TaskOperation):
     """Runs a pass beside the log's other operations. The result is a `PassOutcome`. `replica` is for the caller."""
 
@@ -119,6 +126,20 @@ class CleanLog(TaskOperation):
     def finish(self, disk: Disk, report: Any) -> PassOutcome:
         assert isinstance(report, PassOutcome)
         return report
+
+    def without_worker(self, disk: Disk, reason: str) -> PassOutcome:
+        """A pass waits until there is a worker. In the node it would hold the interpreter, take the memory of its map,
+        and go as fast as the disk does.
+        """
+        return PassOutcome(None, reason)
+
+    def when_raised(self, disk: Disk, reason: str, errno: int | None) -> PassOutcome:
+        """Raises OSError if the disk has failed, TaskRaisedError for a bug."""
+        if errno is None:
+            raise TaskRaisedError(f"{self.pass_task.what}: {reason}")
+        if errno in DISK_FAILURES:
+            raise OSError(errno, reason)
+        return self.without_report(disk, f"{self.pass_task.what}: {reason}")
 
     def without_report(self, disk: Disk, reason: str) -> PassOutcome:
         """What the workers have left goes at once: the next try is far, and there may be little room."""
