@@ -15,6 +15,7 @@ from penstock.log.index import AbortedIndex
 from penstock.log.limits import CLEANING_AGAIN_MS
 from penstock.log.names import ABORTED_INDEX, CLEANED, LOG, file_name
 from penstock.log.producer_state import Origin
+from penstock.log.rebuilding import Rebuilding
 from penstock.records.batch import HEADER_BYTES, headers
 from penstock.records.builder import BatchBuilder
 from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
@@ -161,6 +162,26 @@ def test_any_bit_of_an_index_loses_nothing() -> None:
                 made.one.disk.unlink(name)
         put(made.one.disk, path, sound[path])
     assert refused > 3 * 64 * 2
+
+
+@pytest.mark.parametrize("number", [0, 1, SEGMENTS])
+def test_a_wrong_index_can_be_made_anew(number: int) -> None:
+    """What the error says to do helps."""
+    made = history()
+    sound = contents(made.one.disk)
+    producer_id, first, last, stable = entry_of(made, number)
+    for entries in (
+        [],
+        [(COMMITTED, first, last, stable)],
+        [(producer_id, first - 2, last, stable)],
+        [(producer_id, first + 2, last, stable)],
+        [(producer_id, first, last + 1, stable)],
+    ):
+        path = change(made, number, *entries)
+        rebuilding = Rebuilding(made.one.disk, NAME, log_start_offset=0, index_interval_bytes=100, told=lambda _: None)
+        for file in list(rebuilding.run()):
+            put(made.one.disk, f"{NAME}/{file.name}", file.content)
+        assert made.one.disk.content(path) == sound[path]
 
 
 def test_after_a_batch_that_cannot_be_read_no_marker_is_asked() -> None:
