@@ -582,8 +582,7 @@ class Log:
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
         """Retention by log start, size and time, as Kafka; rolls first if even the active segment is due.
 
-        Returns how many segments went; `owner.log_files_deleted` follows. May raise NotResident (time index tails) and
-        TimesNotChecked.
+        Returns how many; `owner.log_files_deleted` follows. May raise NotResident (time index tails, TimesNotChecked).
         """
         if self.failed or self.closed or self.truncating or not self.segments.all:
             return 0

@@ -26,7 +26,7 @@ def test_clients_that_time_out_and_come_again_lose_and_repeat_nothing(first: int
 def test_the_runs_reach_what_they_are_to_test() -> None:
     faults = acknowledged = changes = reads = 0
     trace = ""
-    for seed in range(1, 16):
+    for seed in range(1, 17):
         world = ClusterWorld(seed, SINGLE)
         world.run()
         faults += sum(world.faults.happened.values())

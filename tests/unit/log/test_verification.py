@@ -17,6 +17,7 @@ from support.planted import checked, contents, flipped, mutated, old_message, pu
 
 from penstock.errors import InvalidRecordError, StorageError
 from penstock.log.limits import VERIFY_COMPILED_MIN_BYTES
+from penstock.log.loading import RecoveryNeeded
 from penstock.log.names import LOG, file_name
 from penstock.log.rebuilding import Rebuilding
 from penstock.log.verification.findings import Severity
@@ -317,6 +318,21 @@ def test_what_is_left_over_is_named_with_what_it_means(disk: SimulatedDisk) -> N
         "sub": "a directory",
     }.items():
         assert any(name in line and meaning in line for line in lines.splitlines()), name
+
+
+@pytest.mark.parametrize("suffixes", [[LOG], [LOG, ".index"]])
+def test_a_segment_whose_files_a_kill_kept_from_being_made_is_sound(disk: SimulatedDisk, suffixes: list[str]) -> None:
+    """A roll makes one after the other. The next start recovers the log, which makes the others."""
+    for suffix in suffixes:
+        disk.write(f"{NAME}/{file_name(END, suffix)}", 0, [])
+    report = checked(disk, Beside(recovery_point=END, high_watermark=END))
+    assert not report.findings.problems
+    assert f"{file_name(END, '.timeindex')}: : it is missing, as after a kill in the middle of a roll" in said(report)
+    with pytest.raises(RecoveryNeeded, match=r"timeindex is missing|\.index is missing"):
+        OneLog(disk=disk)
+    put(disk, f"{NAME}/{file_name(END, LOG)}", batch(b"a record", base_offset=END))
+    assert "timeindex: : it is missing" in said(checked(disk, Beside(recovery_point=END, high_watermark=END)))
+    assert checked(disk, Beside(recovery_point=END, high_watermark=END)).findings.problems
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -97,6 +97,10 @@ class SegmentCheck:
         if suffix != ABORTED_INDEX:
             if file + SWAP in self.at.files:
                 self.findings.note(file, "it still has the name that it had before a swap; the next start ends that")
+            elif self.following is None and not self.at.size(self.file):
+                self.findings.note(
+                    file, "it is missing, as after a kill in the middle of a roll; the next start makes it"
+                )
             else:
                 self.findings.problem(file, "it is missing")
         return []
