@@ -440,13 +440,13 @@ class ClusterWorld:
         return found
 
     def _end_offset(self, broker_id: int, partition: PartitionHistory) -> int | None:
-        """Where a replica's log ends; None while it is not open, which is mended."""
+        """Where a replica's log ends, with what is still being written; None while it is not open, which is mended."""
         machine = self.checker.machines[broker_id]
         log = machine.broker.logs.open_log(partition.topic, partition.index)
         if log is None:
             machine.do(lambda broker: open_log(broker, partition))
             return None
-        return log.log_end_offset
+        return log.reserved_end_offset
 
     def _read_everything(self) -> None:
         """A new reader of each partition reads all of it; admins look for their topics."""
