@@ -33,7 +33,10 @@ def read_clean_shutdown(disk: Disk) -> int | None:
 
 
 def remove_clean_shutdown(disk: Disk) -> None:
-    """Removes the mark so that a crash from here on counts as one; blocking, durable."""
-    if disk.exists(FILE):
-        disk.unlink(FILE)
-        disk.fsync_directory("")
+    """Removes the mark so that a crash from here on counts as one; blocking, durable.
+
+    Without the mark, too, the directory itself is fsynced: a process that died may have made replicas' directories
+    whose names are not on disk yet, and what is fsynced in them from here on would be lost with their names.
+    """
+    disk.unlink(FILE)
+    disk.fsync_directory("")
