@@ -93,8 +93,9 @@ class Rebuilding:
         check_at_rest(self.name, files)
         bases = [base for file in files if (base := offset_of(file, LOG)) is not None]
         epochs = self._epochs(files)
-        producers = ProducerState(self.log_start_offset)
-        load_snapshot(self.disk, self.name, files, producers, bases[0] if bases else 0)
+        first = bases[0] if bases else 0
+        producers = ProducerState(first)  # as for a recovery, a transaction may have begun below the log start
+        load_snapshot(self.disk, self.name, files, producers, first)
         for base, following in zip(bases, [*bases[1:], None], strict=False):
             segment = self._scanned(base, following, producers, epochs)
             for index in (segment.offset_index, segment.time_index, segment.aborted_index):

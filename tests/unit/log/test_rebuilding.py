@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.compaction import OUT, compacted, planned
+from support.compaction import OUT, History, compacted, planned
 from support.log_workload import Workload
 from support.logs import NAME, NOW_MS, topic_config
 from support.planted import checked, contents, flipped, put, said, sound_log
@@ -60,6 +60,24 @@ def test_the_indexes_of_a_log_are_made_as_it_had_them() -> None:
     changed = rebuild(disk)
     assert indexes(disk) == had
     assert len(changed) == len(had) == 9
+
+
+@pytest.mark.parametrize("start", range(5))
+def test_a_transaction_that_began_below_the_log_start_has_all_its_data(start: int) -> None:
+    """Otherwise a sound index would be replaced, and by the new one aborted records would count as committed."""
+    made = History.empty()
+    made.append([(b"k", b"aborted")], producer_id=1, transactional=True)
+    made.append([(b"k", b"aborted, too")], producer_id=1, transactional=True)
+    made.end(1, commit=False)
+    made.append([(b"k", b"last")])
+    made.roll()
+    made.append([(b"active", b"")])
+    made.one.close()
+    had = indexes(made.one.disk)
+    rebuild(made.one.disk, start=start)
+    assert indexes(made.one.disk) == had
+    rebuild(without(made.one.disk, ABORTED_INDEX), start=start)
+    assert indexes(made.one.disk) == had
 
 
 @pytest.mark.parametrize("seed", range(8))

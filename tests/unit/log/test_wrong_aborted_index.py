@@ -13,7 +13,7 @@ from penstock.log.damaged_index import DamagedIndexError
 from penstock.log.events import LogCleaned, LogNotCleaned
 from penstock.log.index import AbortedIndex
 from penstock.log.limits import CLEANING_AGAIN_MS
-from penstock.log.names import ABORTED_INDEX, CLEANED, LOG, file_name
+from penstock.log.names import ABORTED_INDEX, CLEANED, LOG, SNAPSHOT, file_name
 from penstock.log.producer_state import Origin
 from penstock.log.rebuilding import Rebuilding
 from penstock.records.batch import HEADER_BYTES, headers
@@ -182,6 +182,28 @@ def test_a_wrong_index_can_be_made_anew(number: int) -> None:
         for file in list(rebuilding.run()):
             put(made.one.disk, f"{NAME}/{file.name}", file.content)
         assert made.one.disk.content(path) == sound[path]
+
+
+@pytest.mark.parametrize("log_start_offset", [1, 2, 3])
+def test_an_entry_need_not_have_what_is_below_the_log_start(log_start_offset: int) -> None:
+    """Producers that are loaded without a snapshot know transactions from the log start on."""
+    made = History.empty()
+    made.append([(b"k", b"aborted")], producer_id=ABORTED, transactional=True)
+    made.append([(b"k", b"aborted, too")], producer_id=ABORTED, transactional=True)
+    made.append([(b"j", b"")])
+    made.one.close()
+    for file in [info.name for info in made.one.disk.list(NAME)]:
+        if file.endswith(SNAPSHOT):
+            made.one.disk.unlink(f"{NAME}/{file}")
+    made.one.open(log_start_offset=log_start_offset)
+    made.end(ABORTED, commit=False)
+    made.append([(b"k", b"last")])
+    made.roll()
+    made.append([(b"active", b"")])
+    made.one.close()
+    report = compacted(made.one.disk, planned(made.one.disk, log_start_offset=log_start_offset))
+    assert not report.problems
+    assert [each.value for each in records_in(made.one.disk, OUT)][-3:] == [b"", b"last", b""]
 
 
 def test_after_a_batch_that_cannot_be_read_no_marker_is_asked() -> None:

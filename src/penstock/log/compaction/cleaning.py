@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.errors import CorruptRecordError, InvalidRecordError
-from penstock.log.compaction.filtering import BatchFilter
+from penstock.log.compaction.filtering import BatchFilter, transactions_of
 from penstock.log.compaction.markers import first_markers
 from penstock.log.compaction.offset_map import LatestOffsets
 from penstock.log.compaction.parts import Room
@@ -200,7 +200,7 @@ class Cleaner:
                 return self._clean_in_room(group, filtering)
             except Unframed:
                 self.wary = True
-            filtering.transactions = CleanedTransactions(self.work.aborted, state, self.work.aborted_index_path)
+            filtering.transactions = transactions_of(self.work, state)
             del report.problems[problems:]
             report.problem_count = problem_count
         groups = groups_of(self.work, self._readable(group), self._group_bytes_max())

@@ -21,7 +21,12 @@ from penstock.log.compaction.passes import Pass
 from penstock.log.compaction.records import Selection, all_of, max_timestamp_ms, rebased, walk
 from penstock.log.compaction.report import GroupReport
 from penstock.log.compaction.scan import Found
-from penstock.log.compaction.transactions import NOTHING_MET, AbortedTransaction, CleanedTransactions
+from penstock.log.compaction.transactions import (
+    NOTHING_MET,
+    AbortedTransaction,
+    CleanedTransactions,
+    TransactionState,
+)
 from penstock.log.compaction.unpacking import Unpacking
 from penstock.log.producer_state import NO_OFFSET
 from penstock.records.batch import (
@@ -52,6 +57,11 @@ class Kept(NamedTuple):
     damaged: bool = False
 
 
+def transactions_of(work: Pass, state: TransactionState) -> CleanedTransactions:
+    """The transactions of a pass, whose markers are asked, from a place on where they are in this state."""
+    return CleanedTransactions(work.aborted, state, work.aborted_index_path, work.log_start_offset)
+
+
 class BatchFilter:
     """Decides on the batches of a pass, which it is given in the order of their offsets.
 
@@ -69,11 +79,7 @@ class BatchFilter:
         self.latest_offset = latest_offset
         self.unpacking = unpacking
         self.contexts = contexts
-        self.transactions = CleanedTransactions(
-            work.aborted,
-            work.rest.transactions if work.rest is not None else NOTHING_MET,
-            work.aborted_index_path,
-        )
+        self.transactions = transactions_of(work, work.rest.transactions if work.rest is not None else NOTHING_MET)
         self.report = GroupReport([])
         self.problem = ""
         self.still_aborted: AbortedTransaction | None = None

@@ -81,6 +81,7 @@ class Pass:
         chunk_bytes: what is read or written at once; a larger batch is read whole.
         rest: what is left of the pass by its earlier parts; None for the first.
         bases: the base offsets of all segments of the log.
+        log_start_offset: where the log begins.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Pass:
     chunk_bytes: int = CLEANING_CHUNK_BYTES
     rest: Rest | None = None
     bases: tuple[int, ...] = ()
+    log_start_offset: int = 0
 
     @property
     def from_offset(self) -> int:
@@ -193,6 +195,7 @@ def plan_pass(
         max(CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO * config.max_message_bytes),
         chunk_bytes,
         bases=tuple(segment.base_offset for segment in loaded.segments),
+        log_start_offset=log_start_offset,
     )
 
 

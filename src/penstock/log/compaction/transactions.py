@@ -8,7 +8,8 @@ of theirs.
 Nothing tells a `.txnindex` of another segment, or one with a flipped bit, from a right one. So the markers are asked:
 what counted as aborted must end with an abort marker, at the offset that its entry says, and what did not with a commit
 marker. Otherwise the pass ends there, and nothing of it is used. Where batches could not be read, markers may be among
-them, and nothing is asked any more. Apache Kafka believes the index.
+them, and nothing is asked any more. Apache Kafka believes the index. An entry need not have what is below the log
+start: if producers are loaded without a snapshot, transactions begin there.
 
 Source: `CleanedTransactionMetadata` of Apache Kafka 4.3.
 """
@@ -40,6 +41,7 @@ class TransactionState(NamedTuple):
         begun: the aborted transactions that count.
         with_data, committed: ids of producers of which data was met since their last marker, of an aborted transaction
             or of another one.
+        in_log: those of `committed` of which some of that is not below the log start.
         unread: as that of `CleanedTransactions`.
     """
 
@@ -47,6 +49,7 @@ class TransactionState(NamedTuple):
     with_data: tuple[int, ...] = ()
     committed: tuple[int, ...] = ()
     unread: bool = False
+    in_log: tuple[int, ...] = ()
 
 
 NOTHING_MET = TransactionState()
@@ -57,29 +60,43 @@ class CleanedTransactions:
 
     A later part of a pass begins with the `state` in which the one before it has ended. `index_path` gives the index
     that has the transaction whose marker is at an offset; without it, the markers are not asked, nor need they be told.
+    The log begins at `log_start_offset`.
 
     Attributes: `unread`: the pass has met a batch that it cannot read.
     """
 
-    __slots__ = ("_aborted", "_coming", "_committed", "_index_path", "_with_data", "unread")
+    __slots__ = (
+        "_aborted",
+        "_coming",
+        "_committed",
+        "_in_log",
+        "_index_path",
+        "_log_start_offset",
+        "_with_data",
+        "unread",
+    )
 
     def __init__(
         self,
         aborted: Iterable[AbortedTransaction],
         state: TransactionState = NOTHING_MET,
         index_path: Callable[[int], str] | None = None,
+        log_start_offset: int = 0,
     ) -> None:
         self._index_path = index_path
+        self._log_start_offset = log_start_offset
         self._coming = deque(sorted(aborted, key=lambda each: each.first_offset))
         self._aborted = {each.producer_id: each for each in state.begun}
         self._with_data = set(state.with_data)
         self._committed = set(state.committed)
+        self._in_log = set(state.in_log)
         self.unread = state.unread
 
     @property
     def state(self) -> TransactionState:
         begun, with_data, committed = self._aborted.values(), sorted(self._with_data), sorted(self._committed)
-        return TransactionState(tuple(begun), tuple(with_data), tuple(committed), self.unread)
+        in_log = tuple(sorted(self._in_log))
+        return TransactionState(tuple(begun), tuple(with_data), tuple(committed), self.unread, in_log)
 
     @property
     def unfinished(self) -> set[int]:
@@ -95,6 +112,8 @@ class CleanedTransactions:
             self._with_data.add(header.producer_id)
             return True
         self._committed.add(header.producer_id)
+        if header.last_offset >= self._log_start_offset:
+            self._in_log.add(header.producer_id)
         return False
 
     def end(self, header: BatchHeader, kind: ControlType | None) -> tuple[bool, AbortedTransaction | None]:
@@ -111,20 +130,19 @@ class CleanedTransactions:
             aborted = self._aborted.pop(producer_id, None)
             has_data = producer_id in self._with_data
             self._with_data.discard(producer_id)
-            if producer_id in self._committed:
+            if producer_id in self._in_log:
                 claim = f"offset {header.base_offset} aborts what producer {producer_id} has written before"
                 self._differs(header.base_offset, f"{claim}, and no entry has all of that")
+            is_left = self._take_committed(producer_id)
             if aborted is not None and has_data and aborted.last_offset != header.last_offset:
                 self._is_wrong(aborted)
             if aborted is not None and (has_data or self.unread):
                 return False, aborted
-            return not self.unread, None
+            return not (is_left or self.unread), None
         if kind is ControlType.COMMIT:
             if producer_id in self._with_data:
                 self._is_wrong(self._aborted[producer_id])
-            has_data = producer_id in self._committed
-            self._committed.discard(producer_id)
-            return not (has_data or self.unread), None
+            return not (self._take_committed(producer_id) or self.unread), None
         return False, None
 
     def _begin(self, header: BatchHeader) -> None:
@@ -141,6 +159,13 @@ class CleanedTransactions:
         aborted = self._aborted.get(header.producer_id)
         if aborted is not None and aborted.last_offset < header.base_offset:
             self._is_past(header.producer_id)
+
+    def _take_committed(self, producer_id: int) -> bool:
+        """Whether data of the producer was met that counts as committed; it has its marker now."""
+        was_met = producer_id in self._committed
+        self._committed.discard(producer_id)
+        self._in_log.discard(producer_id)
+        return was_met
 
     def _is_past(self, producer_id: int) -> None:
         """The producer's aborted transaction, if it has one, is over without its marker."""
