@@ -65,6 +65,7 @@ def test_logs_of_a_broker_are_sound_at_all_times_and_their_indexes_can_be_made_a
             for _ in range(3):
                 assert verified(data, capsys) == (0, [])
             wait_until(lambda: "profiles-0: cleaned" in cluster.log(1), "the cleaner has been there")
+            wait_until(lambda: len(list((data / "clicks-0").glob("*.log"))) > 3, "there are some segments")
             assert verified(data, capsys) == (0, [])
             assert main(["log", "index", str(data / "clicks-0")]) == 1
             assert "is in use by another process" in capsys.readouterr().err
