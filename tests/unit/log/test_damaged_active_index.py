@@ -83,6 +83,18 @@ def path_of(one: OneLog, suffix: str, number: int = -1) -> str:
     return f"{NAME}/{file_name(one.log.segments.bases[number], suffix)}"
 
 
+def known(suffix: str) -> tuple[OneLog, tuple[Any, ...], str, bytes]:
+    """A log that was stopped cleanly; its state when it is open; the path of an index of its active segment, and what
+    that has.
+    """
+    one = stopped_cleanly()
+    assert opened(one) == "as it was"
+    expected = state(one)
+    one.close()
+    path = path_of(one, suffix)
+    return one, expected, path, one.disk.content(path)
+
+
 def check_opened(one: OneLog, expected: tuple[Any, ...], path: str, sound: bytes) -> str:
     """The log goes on where it ended, and knows the last batches of its producers."""
     how = opened(one)
@@ -104,13 +116,8 @@ def flips(content: bytes, entry_bytes: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize(("suffix", "entry_bytes"), [(OFFSET_INDEX, ENTRY.size), (TIME_INDEX, TIME_ENTRY.size)])
 def test_any_bit_of_an_index_of_the_active_segment(suffix: str, entry_bytes: int) -> None:
-    one = stopped_cleanly()
-    assert opened(one) == "as it was"
-    expected = state(one)
-    one.close()
+    one, expected, path, sound = known(suffix)
     sound_files = contents(one.disk)
-    path = path_of(one, suffix)
-    sound = sound_files[path]
     ended: Counter[str] = Counter()
     for damaged in flips(sound, entry_bytes):
         put(one.disk, path, damaged)
@@ -144,36 +151,21 @@ KINDS = {
 @pytest.mark.parametrize("number", [1, RECALLED_INDEX_ENTRIES])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_entry_that_opening_reads_and_that_is_wrong_makes_a_recovery(kind: str, number: int) -> None:
-    one = stopped_cleanly()
-    opened(one)
-    expected = state(one)
-    one.close()
-    path = path_of(one, OFFSET_INDEX)
-    sound = one.disk.content(path)
+    one, expected, path, sound = known(OFFSET_INDEX)
     put(one.disk, path, entry_changed(number, KINDS[kind])(sound))
     assert check_opened(one, expected, path, sound) == "recovered"
 
 
 def test_an_entry_that_leads_to_a_later_batch_makes_a_recovery() -> None:
     """By it, the batches before would be forgotten, and one that a producer sends again would be written twice."""
-    one = stopped_cleanly()
-    opened(one)
-    expected = state(one)
-    one.close()
-    path = path_of(one, OFFSET_INDEX)
-    sound = one.disk.content(path)
+    one, expected, path, sound = known(OFFSET_INDEX)
     _, last_position = ENTRY.unpack_from(sound, len(sound) - ENTRY.size)
     put(one.disk, path, entry_changed(RECALLED_INDEX_ENTRIES, lambda _: last_position)(sound))
     assert check_opened(one, expected, path, sound) == "recovered"
 
 
 def test_an_entry_that_says_an_offset_before_its_batch_makes_a_recovery() -> None:
-    one = stopped_cleanly()
-    opened(one)
-    expected = state(one)
-    one.close()
-    path = path_of(one, OFFSET_INDEX)
-    sound = one.disk.content(path)
+    one, expected, path, sound = known(OFFSET_INDEX)
     put(one.disk, path, entry_changed(RECALLED_INDEX_ENTRIES, lambda position: position, lambda _: 0)(sound))
     assert check_opened(one, expected, path, sound) == "recovered"
 
@@ -181,12 +173,7 @@ def test_an_entry_that_says_an_offset_before_its_batch_makes_a_recovery() -> Non
 @pytest.mark.parametrize("suffix", [OFFSET_INDEX, TIME_INDEX])
 @pytest.mark.parametrize("kind", ["of the closed segment", "of another log", "cut", "empty", "zeros"])
 def test_an_index_of_the_active_segment_that_is_another(suffix: str, kind: str) -> None:
-    one = stopped_cleanly()
-    opened(one)
-    expected = state(one)
-    one.close()
-    path = path_of(one, suffix)
-    sound = one.disk.content(path)
+    one, expected, path, sound = known(suffix)
     entry_bytes = ENTRY.size if suffix == OFFSET_INDEX else TIME_ENTRY.size
     entries = len(sound) // entry_bytes
     another = OneLog(CONFIG)
