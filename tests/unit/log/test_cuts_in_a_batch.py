@@ -1,0 +1,74 @@
+"""Truncations to an offset inside a batch, which goes whole, and with it what the indexes say of it.
+
+Apache Kafka up to 3.5 notes in a time index the offset of the record with the largest timestamp, which may be any of
+its batch; later ones note the last offset of the batch.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
+from support.planted import put
+
+from penstock.log import truncation
+from penstock.log.index import TimeIndex
+from penstock.log.loading import load
+from penstock.log.names import LOG, TIME_INDEX, file_name
+
+RECORDS = 10
+BATCHES = 5
+WITHIN = 3
+"""Where in its batch each record with the largest timestamp is."""
+BATCH_MS = 100
+PATH = f"{NAME}/{file_name(0, TIME_INDEX)}"
+
+
+def of_an_old_kafka(index_interval_bytes: int) -> OneLog:
+    """Batches of ten records, the fourth of which is the latest, with an index as Apache Kafka 3.5 leaves it."""
+    one = OneLog(topic_config(index_interval_bytes=index_interval_bytes))
+    for number in range(BATCHES):
+        values = [b"%20d" % each for each in range(RECORDS)]
+        one.append(batch(*values, timestamp_ms=NOW_MS + number * BATCH_MS))
+    one.close()
+    entry = TimeIndex.ENTRY
+    moved = bytearray()
+    for timestamp_ms, offset in entry.iter_unpack(one.disk.content(PATH)):
+        moved += entry.pack(timestamp_ms, offset - offset % RECORDS + WITHIN)
+    put(one.disk, PATH, bytes(moved))
+    one.open(recovery_point=BATCHES * RECORDS)
+    return one
+
+
+@pytest.mark.parametrize("index_interval_bytes", [1, 4096])
+@pytest.mark.parametrize("target", [*range(2, 51, 4), 49])
+def test_the_time_index_says_nothing_beyond_the_new_end(target: int, index_interval_bytes: int) -> None:
+    one = of_an_old_kafka(index_interval_bytes)
+    whole = target // RECORDS * RECORDS
+    one.log.truncate_to(target, NOW_MS)
+    one.run()
+    assert one.told[-1] == ("truncated", whole) or target == BATCHES * RECORDS
+    assert one.log.log_end_offset == whole
+    found = one.log.segments.offset_of_max_timestamp()
+    assert (found.offset if found is not None else -1) == max(whole - RECORDS, -1)
+    one.append(batch(b"next", timestamp_ms=NOW_MS + 10 * BATCH_MS))
+    one.close()
+    again = load(one.disk, NAME, log_start_offset=0, wall_ms=NOW_MS)
+    assert again.log_end_offset == whole + 1
+    assert again.segments[-1].largest_timestamp_ms == NOW_MS + 10 * BATCH_MS
+
+
+def test_where_a_batch_begins_nothing_more_than_that_goes() -> None:
+    one = of_an_old_kafka(1)
+    one.log.truncate_to(2 * RECORDS, NOW_MS)
+    one.run()
+    assert [offset for _, offset in TimeIndex.ENTRY.iter_unpack(one.disk.content(PATH))] == [RECORDS + WITHIN]
+    assert len(one.disk.content(f"{NAME}/{file_name(0, LOG)}")) == len(one.content())
+
+
+def test_planted_the_entries_below_the_target_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = truncation.keep_below
+    monkeypatch.setattr(
+        truncation, "keep_below", lambda disk, index, column, relative: real(disk, index, column, relative + WITHIN + 1)
+    )
+    with pytest.raises(AssertionError):
+        test_the_time_index_says_nothing_beyond_the_new_end(26, 1)
