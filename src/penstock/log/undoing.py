@@ -61,7 +61,7 @@ def undo_appends(log: Log, now_ms: int) -> None:
     if log.closed:
         log.closed = log.close_when_cut = False
     log.generation += 1
-    log.segments.forget_positions()
+    log.segments.will_be_cut()
     log.reserved_end_offset = log.log_end_offset
     if log.truncating:
         return

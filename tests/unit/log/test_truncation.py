@@ -2,18 +2,26 @@
 
 Apache Kafka up to 3.5 notes in a time index the offset of the record with the largest timestamp, which may be any of
 its batch; later ones note the last offset of the batch.
+
+And reads while the files of a log are being cut: what is there is served, or whoever asks is to ask again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
 from support.planted import put
 
+from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.log import truncation
+from penstock.log.disk import Operation
 from penstock.log.index import TimeIndex
 from penstock.log.loading import load
-from penstock.log.names import LOG, TIME_INDEX, file_name
+from penstock.log.log import Log
+from penstock.log.names import LOG, OFFSET_INDEX, TIME_INDEX, file_name
+from penstock.log.truncation import Truncate
 
 RECORDS = 10
 BATCHES = 5
@@ -72,3 +80,63 @@ def test_planted_the_entries_below_the_target_stay(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(AssertionError):
         test_the_time_index_says_nothing_beyond_the_new_end(26, 1)
+
+
+# Meanwhile
+
+
+def filled(batches: int = 40) -> OneLog:
+    one = OneLog(topic_config(index_interval_bytes=1))
+    for number in range(batches):
+        one.append(batch(b"%20d" % number, timestamp_ms=NOW_MS + number))
+    return one
+
+
+def cut_but_not_told(one: OneLog, target: int) -> tuple[Operation, object]:
+    """The lane has cut the files, and the log does not know it yet: the operation and its result."""
+    one.log.truncate_to(target, NOW_MS)
+    one.take()
+    while not isinstance(one.taken[0], Truncate):
+        one.run_one()
+    operation = one.taken.popleft()
+    return operation, operation.run(one.disk)
+
+
+LOOKS: dict[str, Callable[[Log, int], object]] = {
+    "read": lambda log, offset: log.read_bytes(offset, 100),
+    "time": lambda log, offset: log.offset_for_timestamp(NOW_MS + offset),
+    "latest": lambda log, offset: log.segments.offset_of_max_timestamp(),
+    "aborted": lambda log, offset: log.segments.aborted_transactions(offset, log.log_end_offset),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("reopened", [False, True])
+def test_whoever_looks_while_files_are_cut_asks_again(look: str, *, reopened: bool) -> None:
+    one = filled()
+    if reopened:  # its index is in the file
+        one.reopen()
+    content = {offset: one.log.read_bytes(offset, 100) for offset in range(40)}
+    truncate, result = cut_but_not_told(one, 20)
+    refused = 0
+    for offset in range(20):
+        try:
+            found = LOOKS[look](one.log, offset)
+        except RequestError as error:
+            refused += error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            assert look != "read" or found == content[offset]
+    assert refused or look == "aborted" or not reopened
+    one.log.operation_completed(truncate, result, NOW_MS)
+    one.run()
+    for offset in range(20):
+        assert one.log.read_bytes(offset, 100) == content[offset]
+        LOOKS[look](one.log, offset)
+
+
+def test_an_index_that_somebody_else_has_cut_is_an_error_all_the_same() -> None:
+    one = filled()
+    one.reopen()
+    put(one.disk, f"{NAME}/{file_name(0, OFFSET_INDEX)}", b"")
+    with pytest.raises(StorageError, match="was changed from outside"):
+        one.log.read_bytes(10, 100)
