@@ -137,3 +137,10 @@ GROUP_PLACES_MAX = 16_384
 """Group ids of which it is remembered in which partition of the coordinators' topic they belong."""
 GROUP_PLACES_ID_MAX = 256
 """Longer ids are not remembered: nobody may have much memory filled with them."""
+
+# Transactions
+OPEN_TRANSACTIONS_SEEN_MAX = 10_000
+"""Open transactions of which a broker remembers since when it has seen them, to find those that hang; further ones are
+looked at when some of these have ended."""
+OPEN_TRANSACTIONS_ASKED_MAX = 1_000
+"""Of them, those that coordinators are asked about in one look; the others in the next ones, in turn."""
