@@ -61,8 +61,8 @@ def offsets_topic(settings: Settings) -> TopicSpec:
 def complete_transaction(
     groups: Groups, index: int, end: TransactionEnd, done: Callable[[ErrorCode, int], None], now_ms: int
 ) -> None:
-    """Ends a transaction in a partition of `__consumer_offsets` (WriteTxnMarkers): its offsets count from now on, or are
-    dropped.
+    """Ends a transaction in a partition of `__consumer_offsets` (WriteTxnMarkers): its offsets count from now on, or
+    are dropped.
 
     `done(code, now_ms)` is called once, maybe before this returns: with NONE when the marker is replicated, or with the
     error for the transaction's coordinator.

@@ -19,8 +19,8 @@ from uuid import UUID
 from penstock.config.values import MINUTE_MS
 from penstock.coordinator.group import records
 from penstock.coordinator.group.base import Group
-from penstock.coordinator.group.offsets.delete import all_tombstones
 from penstock.coordinator.group.offsets.committed import CommittedOffset
+from penstock.coordinator.group.offsets.delete import all_tombstones
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result

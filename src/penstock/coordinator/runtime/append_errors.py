@@ -1,7 +1,7 @@
 """Errors for clients when a coordinator's own append failed: clients know coordinators, not their logs.
 
-NETWORK_EXCEPTION is that of a transaction that could not be verified; older clients do not know it, and repeat a request
-whose coordinator is loading.
+NETWORK_EXCEPTION is that of a transaction that could not be verified; older clients do not know it, and repeat a
+request whose coordinator is loading.
 
 Source: CoordinatorOperationExceptionHelper of Apache Kafka 4.3.
 """

@@ -22,7 +22,7 @@ P = 7
 
 
 class Counters:
-    """The machine. A name `broken` makes its replay fail, as a bug would, and so does the marker of producer `broken_id`.
+    """The machine. A name `broken` makes its replay fail, as a bug would; so does a marker of producer `broken_id`.
     `replayed`: all that was, in order. `ended`: producers whose transaction has ended, and whether it has committed.
     """
 

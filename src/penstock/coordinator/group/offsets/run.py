@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, overload
 from uuid import UUID
 
 from penstock.coordinator.group import records
-from penstock.coordinator.group.offsets.replay import ensure_group
 from penstock.coordinator.group.offsets.committed import CommittedOffset
+from penstock.coordinator.group.offsets.replay import ensure_group
+from penstock.coordinator.group.offsets.state import NO_PRODUCER_ID
 from penstock.coordinator.group.offsets.stored import (
     FLEXIBLE,
     FLEXIBLE_HEAD,
@@ -23,7 +24,6 @@ from penstock.coordinator.group.offsets.stored import (
     PARTITION,
     flexible_tail,
 )
-from penstock.coordinator.group.offsets.state import NO_PRODUCER_ID
 from penstock.coordinator.group.records import NO_TIMESTAMP, OFFSET_COMMIT_VERSION
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Encoded, RecordRun

@@ -1,8 +1,8 @@
 """TxnOffsetCommit (key 28), versions 0-5: how far a group has come, as part of a producer's transaction (KIP-98).
 
 The offsets count when the transaction commits. From version 3 on the request names the member and its generation (its
-member epoch, in a consumer group), so a producer of an earlier generation is fenced (KIP-447); one that names nothing is
-from before that, and is believed. The state of the group does not matter then, and no session is renewed. The caller
+member epoch, in a consumer group), so a producer of an earlier generation is fenced (KIP-447); one that names nothing
+is from before that, and is believed. The state of the group does not matter then, and no session is renewed. The caller
 has had the transaction verified, and the records are written in its name.
 
 A client of this API knows generations only: an epoch that is over is ILLEGAL_GENERATION, too. Records have no topic id,
