@@ -33,11 +33,9 @@ from penstock.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from penstock.security.rights import ROWS, Row
 from support.broker import Client, Node
 from support.requests import batch, produce
 
-ROWS.setdefault(ApiKey.ADD_PARTITIONS_TO_TXN, Row(None, (), None))  # type: ignore[attr-defined]
 PRODUCER_ID = 7
 TRANSACTIONAL_ID = "mine"
 

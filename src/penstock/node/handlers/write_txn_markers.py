@@ -10,7 +10,7 @@ for each partition. A marker may come again, after any error and after none: the
 nothing. INVALID_PRODUCER_EPOCH is a marker behind the producer's epoch, TRANSACTION_COORDINATOR_FENCED one of a
 coordinator that another has followed; a partition without a replica here is UNKNOWN_TOPIC_OR_PARTITION; one that is not
 replicated in request.timeout.ms is REQUEST_TIMED_OUT. As in Kafka the answer has one entry a producer id, and the last
-error of a partition counts.
+error of a partition counts. Markers for `__consumer_offsets` are written by the group coordinator.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from penstock.coordinator.runtime.transactions import TransactionEnd
 from penstock.errors import ErrorCode, PenstockError
 from penstock.log.manager import NotOpen
+from penstock.node.groups import OFFSETS_TOPIC, complete_transaction
 from penstock.node.limits import PARTITIONS_PER_STEP
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Stepped, resident
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from penstock.node.timers import Timer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Wanted:
     """A marker for one partition."""
 
@@ -93,23 +95,16 @@ def open_logs(node: Broker, partitions: Sequence[Wanted]) -> None:
         raise not_open  # the last of them: by then the others are open too
 
 
-@dataclass(slots=True, eq=False)
-class Slot:
-    """A marker that has been appended and waits for the replicas."""
-
-    wanted: Wanted
-    partition: Partition
-    prepared: Prepared
-
-
 class Writing:
-    """One request under way. `outstanding` has the markers that wait for replicas."""
+    """One request under way. `_outstanding` has the markers that wait for the replicas, and where; None for those that
+    the group coordinator writes.
+    """
 
     def __init__(self, node: Broker, request: Request[WriteTxnMarkersRequest]) -> None:
         self._node = node
         self._request = request
         self._errors: dict[int, dict[str, dict[int, ErrorCode]]] = {}
-        self._outstanding: dict[Slot, None] = {}
+        self._outstanding: dict[Wanted, tuple[Partition, Prepared] | None] = {}
         self._has_started = False
         self._timer: Timer | None = None
         self._deadline_ms = request.arrived_ms + node.settings.request_timeout_ms
@@ -121,28 +116,30 @@ class Writing:
             partition = node.replicas.leader(wanted.topic, wanted.index, now_ms)
             if isinstance(partition, ErrorCode):
                 self._note(wanted, self._not_led(wanted, partition))
-                return
-            prepared = self._appended(partition, wanted.marker, now_ms)
+            elif wanted.topic == OFFSETS_TOPIC:
+                self._outstanding[wanted] = None
+                self._end_in_group_coordinator(wanted, now_ms)
+            else:
+                prepared = appended(partition, wanted.marker, now_ms)
+                self._outstanding[wanted] = partition, prepared
+                partition.wait(prepared, ACKS_ALL, self, wanted, now_ms)
         except PenstockError as error:
             self._note(wanted, error.code)
-            return
         except Exception as error:
             self._note(wanted, node.replication.partition_error("append", wanted.topic, wanted.index, error, now_ms))
-            return
-        slot = Slot(wanted, partition, prepared)
-        self._outstanding[slot] = None
-        partition.wait(prepared, ACKS_ALL, self, slot, now_ms)
 
-    def _appended(self, partition: Partition, marker: WritableTxnMarker, now_ms: int) -> Prepared:
-        kind = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
-        batch = end_transaction_marker(
-            EndTransactionMarker(kind, marker.coordinator_epoch),
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            wall_ms=partition.log.wall.at(now_ms),
+    def _end_in_group_coordinator(self, wanted: Wanted, now_ms: int) -> None:
+        """The group coordinator writes the marker itself: pending offsets count from then on, or are dropped."""
+        marker = wanted.marker
+        end = TransactionEnd(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.transaction_result,
+            marker.coordinator_epoch,
+            marker.transaction_version,
         )
-        version = marker.transaction_version
-        return partition.append_as_coordinator(batch, read_header(batch), now_ms, transaction_version=version)
+        done = self._node.dispatcher.later(self._request, partial(self.appended, wanted))
+        complete_transaction(self._node.coordinators.groups, wanted.index, end, done, now_ms)
 
     def _not_led(self, wanted: Wanted, code: ErrorCode) -> ErrorCode:
         """The error for a partition that is not led here: in Kafka it is unknown where it has no replica."""
@@ -167,7 +164,7 @@ class Writing:
         """AppendWaiter: all replicas have the marker, or never will."""
         if slot in self._outstanding:
             del self._outstanding[slot]
-            self._note(slot.wanted, code)
+            self._note(slot, code)
             if self._has_started and not self._outstanding:
                 self._answer(now_ms)
 
@@ -178,15 +175,30 @@ class Writing:
     def _expire(self, now_ms: int) -> None:
         self._timer = None
         waiting, self._outstanding = self._outstanding, {}
-        for slot in waiting:
-            slot.partition.give_up(slot.prepared, self, slot)
-            self._note(slot.wanted, ErrorCode.REQUEST_TIMED_OUT)
+        for wanted, place in waiting.items():
+            if place is not None:
+                partition, prepared = place
+                partition.give_up(prepared, self, wanted)
+            self._note(wanted, ErrorCode.REQUEST_TIMED_OUT)
         self._answer(now_ms)
 
     def _answer(self, now_ms: int) -> None:
         if self._timer is not None:
             self._node.scheduler.timers.cancel(self._timer)
         self._node.answer(self._request, response(self._errors), now_ms)
+
+
+def appended(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> Prepared:
+    """Appends the control batch. Raises RequestError or StorageError."""
+    kind = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
+    batch = end_transaction_marker(
+        EndTransactionMarker(kind, marker.coordinator_epoch),
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        wall_ms=partition.log.wall.at(now_ms),
+    )
+    version = marker.transaction_version
+    return partition.append_as_coordinator(batch, read_header(batch), now_ms, transaction_version=version)
 
 
 def response(errors: dict[int, dict[str, dict[int, ErrorCode]]]) -> WriteTxnMarkersResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.broker import Client, Node
-from support.requests import batch, fetch, partitions_of, produce, values_of, wanted
+from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 from support.transactions import (
     PRODUCER_ID,
     TRANSACTIONAL_ID,
@@ -341,8 +341,10 @@ def test_a_log_that_was_closed_meanwhile_is_opened_and_the_batch_verified_again(
     partition = node.broker.replicas.in_use("orders", 0)
     assert partition is not None
     before = partition.log
-    node.broker.logs.close("orders", 0, node.now_ms)
-    node.run()
+    node.broker.logs.table.open_logs_max = 1
+    for name in ("other", "another"):
+        node.create_topic(name)
+        produced(node.connect(), name, batch())
     assert before.closed
     coordinator.let_go(node)
     assert client.receive().responses[0].partition_responses[0].error_code == ErrorCode.NONE
