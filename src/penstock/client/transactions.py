@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.client.admin import refused
-from penstock.client.client import Client, Partition, by_topic
+from penstock.client.client import LATEST, READ_COMMITTED, Client, Partition, by_topic
 from penstock.client.coordinators import CoordinatorKind, ask, ask_all
 from penstock.client.limits import (
     CLIENT_DESCRIBED_PARTITIONS,
@@ -252,10 +252,16 @@ async def find_hanging(
         for each in await open_transactions(client, partitions, node_id=node_id)
         if now_ms - each.last_timestamp_ms > older_than_ms
     ]
-    suspects = [each for each in await owned(client, old) if each.hanging]
-    again = await open_transactions(client, sorted({each.open.partition for each in suspects}), node_id=node_id)
-    still = {identity(each) for each in again}
-    return [each for each in suspects if identity(each.open) in still]
+    return await still_open(client, [each for each in await owned(client, old) if each.hanging], node_id=node_id)
+
+
+async def still_open(
+    client: Client, transactions: Sequence[OwnedTransaction], *, node_id: int | None = None
+) -> list[OwnedTransaction]:
+    """Those that are open in their partitions even now."""
+    partitions = sorted({each.open.partition for each in transactions})
+    still = set(map(identity, await open_transactions(client, partitions, node_id=node_id)))
+    return [each for each in transactions if identity(each.open) in still]
 
 
 def identity(transaction: OpenTransaction) -> tuple[Partition, int, int]:
@@ -328,12 +334,12 @@ async def end_transaction(client: Client, transactional_id: str) -> None:
     refused(answer.error_code, message, CoordinatorKind.TRANSACTION.named(transactional_id))
 
 
-async def held_back(client: Client, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
-    """Partitions whose last stable offset is below their high watermark, with both."""
-    from penstock.client.client import LATEST, READ_COMMITTED
-
+async def holding_back(client: Client, partitions: Collection[Partition]) -> list[OwnedTransaction]:
+    """Transactions that hold back the last stable offset of these partitions: of each, the one that began first."""
     stable = await client.offsets(partitions, LATEST, isolation=READ_COMMITTED)
     ends = await client.offsets(partitions, LATEST)
-    return {
-        each: (stable[each].offset, ends[each].offset) for each in partitions if stable[each].offset < ends[each].offset
-    }
+    held = [each for each in partitions if stable[each].offset < ends[each].offset]
+    first: dict[Partition, OpenTransaction] = {}
+    for each in await open_transactions(client, held):
+        first.setdefault(each.partition, each)
+    return await still_open(client, await owned(client, list(first.values())))
