@@ -24,14 +24,15 @@ def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentPars
     abort = add_action(
         actions, "abort", abort_action, "abort a transaction: a hanging one in its partition, any other by its id"
     ).examples(
-        "penstock transactions abort --partition clicks:0 --start-offset 4711",
+        "penstock transactions abort --topic clicks --partition 0 --start-offset 4711",
         "penstock transactions abort --transactional-id copier --yes",
     )
     what = abort.add_mutually_exclusive_group(required=True)
-    add_option(what, "--partition", "TOPIC:N", "abort the hanging transaction in this partition")
+    add_option(what, "--topic", "TOPIC", "abort a hanging transaction in --partition of this topic")
     add_option(
         what, "--transactional-id", "ID", "abort what this id has under way, in all partitions; fences its producer"
     )
+    add_option(abort, "--partition", "N", "partition of --topic", type=int)
     add_option(abort, "--start-offset", "N", "where it begins, as `transactions hanging` shows it", type=int)
     old = abort.add_argument_group("instead of --start-offset, if the brokers are older than 3.0")
     for name in ("producer-id", "producer-epoch", "coordinator-epoch"):
@@ -57,8 +58,10 @@ def check(arguments: argparse.Namespace) -> None:
     """Raises UsageError for options that do not go together."""
     old = (arguments.producer_id, arguments.producer_epoch, arguments.coordinator_epoch)
     if arguments.transactional_id is not None:
-        if arguments.start_offset is not None or any(each is not None for each in old):
+        if any(each is not None for each in (arguments.partition, arguments.start_offset, *old)):
             raise UsageError("--transactional-id names the whole transaction: nothing else goes with it")
+    elif arguments.partition is None:
+        raise UsageError("which partition of --topic? --partition says it")
     elif arguments.start_offset is not None:
         if any(each is not None for each in old):
             raise UsageError("--start-offset says which transaction: a producer's id and epochs do not go with it")
@@ -93,11 +96,12 @@ async def abort_whole(client: Client, arguments: argparse.Namespace) -> None:
 
 async def abort_hanging(client: Client, arguments: argparse.Namespace) -> None:
     """Ends a hanging transaction in one partition."""
+    from penstock.cli.group_reset import named
     from penstock.cli.times import duration_text
     from penstock.client.client import LATEST, READ_COMMITTED
     from penstock.client.transactions import abort_in_partition
 
-    place = await partition_of(client, arguments.partition)
+    (place,) = await named(client, [f"{arguments.topic}:{arguments.partition}"])
     name = f"{place[0]}-{place[1]}"
     if arguments.start_offset is None:
         producer_id, epoch = arguments.producer_id, arguments.producer_epoch
@@ -111,16 +115,6 @@ async def abort_hanging(client: Client, arguments: argparse.Namespace) -> None:
     await abort_in_partition(client, place, producer_id, epoch, coordinator_epoch)
     stable = (await client.offsets([place], LATEST, isolation=READ_COMMITTED))[place].offset
     print(f"aborted: the last stable offset of {name} is {stable} now")
-
-
-async def partition_of(client: Client, text: str) -> Partition:
-    """The partition that `TOPIC:N` names. Raises UsageError."""
-    from penstock.cli.group_reset import named
-
-    name, colon, index = text.rpartition(":")
-    if not name or not colon or not index.isdecimal():
-        raise UsageError(f"--partition {text}: it must be TOPIC:N, such as clicks:0")
-    return (await named(client, [text]))[0]
 
 
 async def hanging_at(client: Client, partition: Partition, start_offset: int) -> OpenTransaction:

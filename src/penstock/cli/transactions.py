@@ -4,7 +4,7 @@ examples:
   penstock transactions list --state ongoing --longer-than 5m
   penstock transactions describe copier
   penstock transactions hanging
-  penstock transactions abort --partition clicks:0 --start-offset 4711
+  penstock transactions abort --topic clicks --partition 0 --start-offset 4711
   penstock transactions abort --transactional-id copier
 """
 
@@ -265,7 +265,8 @@ def print_hanging(arguments: argparse.Namespace, found: list[OwnedTransaction], 
 def abort_command(hanging: OwnedTransaction) -> str:
     """The command that ends a hanging transaction."""
     topic, index = hanging.open.partition
-    return f"penstock transactions abort --partition {topic}:{index} --start-offset {hanging.open.start_offset}"
+    where = f"--topic {topic} --partition {index} --start-offset {hanging.open.start_offset}"
+    return f"penstock transactions abort {where}"
 
 
 def hanging_json(hanging: OwnedTransaction, now_ms: int) -> dict[str, Any]:

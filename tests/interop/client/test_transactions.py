@@ -256,7 +256,7 @@ def test_a_hanging_transaction_is_found_and_ended_by_one_command(
     assert penstock_command("transactions", "hanging")[1] == "no transaction hangs for longer than 15m\n"
     assert penstock_command("transactions", "hanging", "--broker", "7")[0] == 2
     of_broker = penstock_command("transactions", "hanging", "--broker", "1", "--longer-than", "0s")[1]
-    command = f"penstock transactions abort --partition {topic}:1 --start-offset 0"
+    command = f"penstock transactions abort --topic {topic} --partition 1 --start-offset 0"
     assert command in of_broker
 
     monkeypatch.setattr("penstock.cli.doctor_transactions.USUAL_MS", -1)
@@ -271,7 +271,7 @@ def test_a_hanging_transaction_is_found_and_ended_by_one_command(
     assert penstock_command(*words[:-1], "1", "--yes")[0] == 2  # nothing begins there
     started = run(bootstrap, lambda client: stable(client, topic))[0]
     code, _, error = penstock_command(
-        "transactions", "abort", "--partition", f"{topic}:0", "--start-offset", str(started), "--yes"
+        "transactions", "abort", "--topic", topic, "--partition", "0", "--start-offset", str(started), "--yes"
     )
     assert (code, f"does not hang: {name} is Ongoing" in error) == (2, True)
     code, out, error = penstock_command(*words, "--yes")
@@ -284,7 +284,7 @@ def test_a_transaction_is_aborted_by_its_producers_id_and_epochs(
     bootstrap: str, topic: str, penstock_command: Command
 ) -> None:
     hanging_id = leave_hanging(bootstrap, topic, 2)
-    words = ["transactions", "abort", "--partition", f"{topic}:2", "--producer-id", str(hanging_id), "--yes"]
+    words = ["transactions", "abort", "--topic", topic, "--partition", "2", "--producer-id", str(hanging_id), "--yes"]
     assert penstock_command(*words)[0] == 2
     assert run(bootstrap, lambda client: stable(client, topic))[2] == 0
     assert penstock_command(*words, "--producer-epoch", "0", "--coordinator-epoch", "-1")[0] == 0

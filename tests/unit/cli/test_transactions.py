@@ -18,9 +18,11 @@ NOBODY = "127.0.0.1:1"
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("transactions abort --partition clicks:0", "which transaction?"),
-        ("transactions abort --partition clicks:0 --producer-id 3 --producer-epoch 0", "which transaction?"),
-        ("transactions abort --partition clicks:0 --start-offset 3 --producer-id 1", "do not go with it"),
+        ("transactions abort --topic clicks --partition 0", "which transaction?"),
+        ("transactions abort --topic clicks --partition 0 --producer-id 3 --producer-epoch 0", "which transaction?"),
+        ("transactions abort --topic clicks --partition 0 --start-offset 3 --producer-id 1", "do not go with it"),
+        ("transactions abort --topic clicks --start-offset 3", "which partition of --topic?"),
+        ("transactions abort --transactional-id a --partition 0", "nothing else goes with it"),
         ("transactions abort --transactional-id a --start-offset 3", "nothing else goes with it"),
         ("transactions list --longer-than 5", "--longer-than 5: it must be a duration such as"),
         ("transactions list --state open", "open is not one of empty, ongoing"),
@@ -75,7 +77,7 @@ def test_doctor_names_who_holds_back_a_last_stable_offset_and_since_when() -> No
     assert hanging.found == (
         "clicks-0 is held back at 4711 by producer 7, hanging: silent for 2 h 5 min, since 2027-01-15T05:55:00.000Z"
     )
-    assert hanging.remedy == "penstock transactions abort --partition clicks:0 --start-offset 4711"
+    assert hanging.remedy == "penstock transactions abort --topic clicks --partition 0 --start-offset 4711"
     (slow,) = findings_of([holding(silent_ms=0, state="Ongoing", began_ms_ago=USUAL_MS + 1)], NOW_MS)
     assert slow.state is State.ODD
     assert "by transactional id copier (producer 7), Ongoing for 1 min, since" in slow.found
