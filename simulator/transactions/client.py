@@ -341,7 +341,7 @@ class TransactionalClient(Process):
         while True:
             address = yield from self.leader(place)
             response = yield self.ask(address, request, version)
-            answer = None if response is None else response.responses[0].partition_responses[0]
+            answer: Any = None if response is None else response.responses[0].partition_responses[0]
             code = ErrorCode.NETWORK_EXCEPTION if answer is None else ErrorCode(answer.error_code)
             if not code:
                 break

@@ -15,6 +15,7 @@ on, `churn` what happens to them; `log_rules` and `state_log` the rules for the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -138,7 +139,7 @@ class TransactionWorld(ClusterWorld):
 
     def _format_request(self, node_id: int, host: str, path: str) -> FormatRequest:
         request = super()._format_request(node_id, host, path)
-        return request._replace(feature_levels={**request.feature_levels, TRANSACTION_VERSION: self._version})
+        return replace(request, feature_levels={**request.feature_levels, TRANSACTION_VERSION: self._version})
 
     @property
     def _version(self) -> int:
@@ -291,11 +292,8 @@ class TransactionWorld(ClusterWorld):
         sources = self.logs[place].committed
         for at, value in sources.items():
             taken = value in self.history.takers
-            check(
-                taken is (at < offset),
-                COUNT,
-                f"{group_id} is at {offset}, {place} {at} is {'' if taken else 'not '}taken",
-            )
+            detail = f"{group_id} is at {offset}, {place} {at} is {'' if taken else 'not '}taken"
+            check(taken is (at < offset), COUNT, detail)
         own = f"{group_id.removeprefix('group-of-')}-"
         for transaction in self.history.transactions.values():
             if transaction.name.startswith(own) and transaction.committed and transaction.offset is not None:
