@@ -51,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
         choices=[*FAMILIES, *sorted(WORLDS)],
         default="log",
         metavar="NAME",
-        help=f"clusters, consumers or transactional, for all of that kind, or one of {', '.join(sorted(WORLDS))} (default: log)",
+        help=f"one of {', '.join(FAMILIES)}, for all of that kind, or of {', '.join(sorted(WORLDS))} (default: log)",
     )
     parser.add_argument(
         "--jobs", "-j", type=int, choices=range(1, len(HASH_SEEDS) + 1), default=1, help="processes (default: 1)"
