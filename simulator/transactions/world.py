@@ -29,7 +29,7 @@ from simulator.cluster.history import PartitionHistory
 from simulator.cluster.producers import IdempotentProducer
 from simulator.cluster.readers import Reader
 from simulator.cluster.replica_rules import replica_bytes
-from simulator.cluster.world import END_MS_MAX, ClusterWorld
+from simulator.cluster.world import CLIENT_PORT, END_MS_MAX, ClusterWorld
 from simulator.groups.history import NOTHING
 from simulator.transactions.admins import change_transaction_version
 from simulator.transactions.chain import FETCH_OFFSETS_VERSION, Chain, fetched_offset, offset_fetch_request
@@ -39,6 +39,7 @@ from simulator.transactions.load import INBOX, TRANSACTION_TOPIC, TRANSACTION_VE
 from simulator.transactions.log_rules import ENDS, LedgerLog, StableOffsets
 from simulator.transactions.producer import TransactionProducer
 from simulator.transactions.readers import ALL_RECORDS, COMMITTED_RECORDS, LedgerReader
+from simulator.transactions.repeats import MarkerRepeats
 from simulator.transactions.scenarios import TransactionScenario
 from simulator.transactions.state_log import StateLog
 from simulator.transactions.watcher import Watcher
@@ -100,6 +101,7 @@ class TransactionWorld(ClusterWorld):
             (f"group-of-{slot.transactional_id}", (INBOX, number)) for number, slot in enumerate(self.chain_slots)
         ]
         self.watcher = Watcher(self.transactions, "watcher", self.groups)
+        self.network.carried = MarkerRepeats(self.transactions, CLIENT_PORT).carried
         self.stable_offsets = StableOffsets(self.checker.machines)
         self.logs: dict[Place, LedgerLog] = {}
         if scenario.changes_version:
