@@ -15,8 +15,8 @@ from simulator.cluster.scenarios import SCENARIOS
 from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import SAME_TRACE, run_all
-from simulator.world.checks import Violation
 from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
+from simulator.world.checks import Violation
 from simulator.worlds import WORLDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "simulator.md"
