@@ -35,6 +35,13 @@ RESOURCES_PER_REQUEST_MAX = 10_000
 REGISTERED_PER_NODE_MAX = 1_000
 """Listeners, features or log directories of one node that registers, or features of one update; more are refused."""
 
+# Verified transactions
+VERIFICATIONS_PER_REQUEST_MAX = 1_000
+"""Transactions that a coordinator is asked about in one request; the others are in the next."""
+VERIFICATIONS_WAITING_MAX = 10_000
+"""Transactions that wait to be verified by one coordinator; further ones fail, and their clients repeat the
+request."""
+
 # Timers and errors
 DUTY_PAUSE_MS = 1_000
 """How long a timer or a part of the node rests whose turn ended in a bug; then it is tried again."""
