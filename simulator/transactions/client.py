@@ -121,6 +121,7 @@ class TransactionalClient(Process):
         self._bump = False
         self._anew = False
         self._asked = 0
+        self._begun_ms = 0
 
     def trace(self, text: str) -> None:
         """Says what happens to it."""
@@ -270,7 +271,8 @@ class TransactionalClient(Process):
             yield from self.reinitialise()
         self._bump = self._anew = False
         self._number += 1
-        self.transaction = self.load.history.begin(f"{self.name}/{self._number}", self.identity, self.load.now_ms)
+        self._begun_ms = self.load.now_ms
+        self.transaction = self.load.history.begin(f"{self.name}/{self._number}", self.identity, self._begun_ms)
         return self.transaction
 
     def patience_ms(self) -> int:
@@ -439,7 +441,7 @@ class TransactionalClient(Process):
             return
         self.load.count("fenced")
         replaced = self.load.history.asked[self.transactional_id] > self._asked
-        late = self.transaction is not None and self.load.now_ms - self.transaction.begun_ms >= self.timeout_ms
+        late = self.load.now_ms - self._begun_ms >= self.timeout_ms
         cause = replaced or late or not self.load.calm
         check(cause, NO_CAUSE, f"{self.name}: {why}")
 
