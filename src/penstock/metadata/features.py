@@ -66,7 +66,7 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (min(METADATA_VERSIONS), LATEST_METADATA_VERSION),
     "share.version": (0, 0),
     "streams.version": (0, 0),
-    TRANSACTION_VERSION: (0, 0),
+    TRANSACTION_VERSION: (0, 2),
 }
 """Kafka's features, and the least and greatest level of each that this version supports."""
 
