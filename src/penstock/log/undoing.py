@@ -35,7 +35,7 @@ class Reload(Truncate):
         super().__init__(log, cut, [])
         self.producers = log.producers
 
-    def work(self, disk: Disk) -> tuple[Loaded, list[str]]:
+    def _cut_and_load(self, disk: Disk) -> tuple[Loaded, list[str]]:
         end_offset = self.cut.offset
         loaded = load(disk, self.name, log_start_offset=0, wall_ms=self.cut.wall_ms)
         if not loaded.segments:
