@@ -211,17 +211,9 @@ ssl.truststore.location STRING - per-broker null
 ssl.truststore.password PASSWORD - per-broker null
 ssl.truststore.type STRING - per-broker =JKS
 telemetry.max.bytes INT 1.. read-only =1048576
-transaction.abort.timed.out.transaction.cleanup.interval.ms INT 1.. read-only =10000
-transaction.max.timeout.ms INT 1.. read-only =900000
 transaction.partition.verification.enable BOOLEAN - cluster-wide =true
-transaction.remove.expired.transaction.cleanup.interval.ms INT 1.. read-only =3600000
 transaction.state.log.load.buffer.size INT 1.. read-only =5242880
-transaction.state.log.min.isr INT 1.. read-only =2
-transaction.state.log.num.partitions INT 1.. read-only =50
-transaction.state.log.replication.factor SHORT 1.. read-only =3
-transaction.state.log.segment.bytes INT 1.. read-only =104857600
 transaction.two.phase.commit.enable BOOLEAN - read-only =false
-transactional.id.expiration.ms INT 1.. read-only =604800000
 unstable.api.versions.enable BOOLEAN - read-only,internal =false
 unstable.feature.versions.enable BOOLEAN - read-only,internal =false
 """

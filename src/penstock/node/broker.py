@@ -191,6 +191,7 @@ class Broker:
                 channel=self.channel,
                 outgoing=outgoing,
                 journal=self.journal,
+                producer_ids=self.producer_ids,
                 controller=lambda: self.controller,
             )
         )
