@@ -13,8 +13,6 @@ from penstock.config.setting import Dynamic, Setting
 from penstock.config.values import TYPES
 
 TABLE = """\
-add.partitions.to.txn.retry.backoff.max.ms INT 0.. read-only =100
-add.partitions.to.txn.retry.backoff.ms INT 1.. read-only =20
 alter.config.policy.class.name CLASS - read-only null
 background.threads INT 1.. cluster-wide =10
 client.quota.callback.class CLASS - read-only null
@@ -211,7 +209,6 @@ ssl.truststore.location STRING - per-broker null
 ssl.truststore.password PASSWORD - per-broker null
 ssl.truststore.type STRING - per-broker =JKS
 telemetry.max.bytes INT 1.. read-only =1048576
-transaction.partition.verification.enable BOOLEAN - cluster-wide =true
 transaction.state.log.load.buffer.size INT 1.. read-only =5242880
 transaction.two.phase.commit.enable BOOLEAN - read-only =false
 unstable.api.versions.enable BOOLEAN - read-only,internal =false
