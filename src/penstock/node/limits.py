@@ -156,11 +156,12 @@ MARKERS_PER_PART_MAX = 500
 MARKERS_PER_REQUEST_MAX = 2_000
 """Markers of one WriteTxnMarkers request; further ones go with the next, since one is under way to each broker."""
 MARKERS_RETRY_MS = 100
-"""After this long a marker is sent again that a partition's leader has refused."""
+"""After this long a marker is sent again that a partition's leader has refused; after twice as long the next time, and
+so on."""
 MARKERS_BACKOFF_MS = 50
 """After twice as long markers go to a broker again that has not answered; twice as long after each further time."""
 MARKERS_BACKOFF_MAX_MS = 1_000
-"""The longest such pause."""
+"""The longest pause of both kinds."""
 MARKERS_UNPLACED_LOOK_MS = 1_000
 """Partitions without a leader are looked at this often, beside each change of theirs."""
 MARKER_FAILURES_TOLD = 10
