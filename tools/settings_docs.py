@@ -17,6 +17,7 @@ from penstock.config.broker.node import MetadataSettings, NodeSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
+from penstock.config.broker.transactions import TransactionSettings
 from penstock.config.group import GROUP_SETTINGS
 from penstock.config.known import KNOWN
 from penstock.config.setting import Group, Setting
@@ -32,6 +33,7 @@ AREAS: tuple[tuple[str, type[Group]], ...] = (
     ("Logs", LogSettings),
     ("Replication", ReplicationSettings),
     ("Consumer groups", GroupSettings),
+    ("Transactions", TransactionSettings),
     ("Penstock's own", OwnSettings),
 )
 GENERATED = (

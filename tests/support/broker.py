@@ -29,8 +29,9 @@ from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
 from penstock.node.effects import Close, PauseReading, ResumeReading, Run, Send
 from penstock.node.handlers import registry
+from penstock.node.request import Handler
 from penstock.protocol import frames
-from penstock.protocol.api import API_BY_NUMBER, Api
+from penstock.protocol.api import API_BY_NUMBER, Api, ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_partitions_request import CreatePartitionsTopic
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
@@ -113,9 +114,13 @@ class Node:
         release: str | None = None,
         features: Mapping[str, int] = MappingProxyType({}),
         authorizer: Authorizer | None = None,
+        handlers: Mapping[ApiKey, Handler[Broker]] = MappingProxyType({}),
         **settings: Any,
     ) -> None:
-        """`release` is the metadata.version to format with, `features` the levels of others."""
+        """`release` is the metadata.version to format with, `features` the levels of others; `handlers` take the place
+        of the node's own.
+        """
+        self.handlers = handlers
         self.now_ms = START_MS
         self.wall = WallTime()
         self.acls = Acls()
@@ -156,7 +161,7 @@ class Node:
                 LogDirectory(index, path, disk.loop, disk)  # type: ignore[arg-type]
                 for index, (path, disk) in enumerate(zip(self.settings.directories, self.disks, strict=True))
             ],
-            registry(),
+            {**registry(), **self.handlers},
             random=self.random,
             report=self.events.append,
             bug=self._bug,

@@ -13,8 +13,6 @@ from penstock.config.setting import Dynamic, Setting
 from penstock.config.values import TYPES
 
 TABLE = """\
-add.partitions.to.txn.retry.backoff.max.ms INT 0.. read-only =100
-add.partitions.to.txn.retry.backoff.ms INT 1.. read-only =20
 alter.config.policy.class.name CLASS - read-only null
 background.threads INT 1.. cluster-wide =10
 client.quota.callback.class CLASS - read-only null
@@ -211,17 +209,8 @@ ssl.truststore.location STRING - per-broker null
 ssl.truststore.password PASSWORD - per-broker null
 ssl.truststore.type STRING - per-broker =JKS
 telemetry.max.bytes INT 1.. read-only =1048576
-transaction.abort.timed.out.transaction.cleanup.interval.ms INT 1.. read-only =10000
-transaction.max.timeout.ms INT 1.. read-only =900000
-transaction.partition.verification.enable BOOLEAN - cluster-wide =true
-transaction.remove.expired.transaction.cleanup.interval.ms INT 1.. read-only =3600000
 transaction.state.log.load.buffer.size INT 1.. read-only =5242880
-transaction.state.log.min.isr INT 1.. read-only =2
-transaction.state.log.num.partitions INT 1.. read-only =50
-transaction.state.log.replication.factor SHORT 1.. read-only =3
-transaction.state.log.segment.bytes INT 1.. read-only =104857600
 transaction.two.phase.commit.enable BOOLEAN - read-only =false
-transactional.id.expiration.ms INT 1.. read-only =604800000
 unstable.api.versions.enable BOOLEAN - read-only,internal =false
 unstable.feature.versions.enable BOOLEAN - read-only,internal =false
 """

@@ -86,13 +86,25 @@ class VerificationGuard:
     """Permission to begin a transaction of a producer epoch here, once its coordinator confirms it (KIP-890).
 
     It becomes invalid with the producer's next batch or marker, with a newer epoch, and when the log is truncated: the
-    confirmation may be about a transaction that has ended since.
+    confirmation may be about a transaction that has ended since. Only a marker of the guard's own epoch does not end it
+    if the transaction `adds` its partitions by itself: that marker ends the transaction before.
+
+    Attributes:
+        lowest_sequence: of the batches that wait for the confirmation. None may be appended before that one.
+        seen_idle_ms: when somebody looked first and it was there; None before.
     """
 
-    __slots__ = ("producer_epoch",)
+    __slots__ = ("adds", "lowest_sequence", "producer_epoch", "seen_idle_ms")
 
-    def __init__(self, producer_epoch: int) -> None:
+    def __init__(self, producer_epoch: int, lowest_sequence: int = NO_SEQUENCE, *, adds: bool = False) -> None:
         self.producer_epoch = producer_epoch
+        self.lowest_sequence = lowest_sequence
+        self.adds = adds
+        self.seen_idle_ms: int | None = None
+
+
+NOT_VERIFIED = VerificationGuard(NO_PRODUCER_EPOCH)
+"""In place of a guard where nothing is to be verified (transaction.partition.verification.enable=false)."""
 
 
 class CompletedTransaction(NamedTuple):
@@ -159,40 +171,58 @@ class ProducerState:
                 return batch
         return None
 
-    def guard(self, producer_id: int, producer_epoch: int) -> VerificationGuard | None:
+    def guard(
+        self, producer_id: int, producer_epoch: int, sequence: int = NO_SEQUENCE, *, adds: bool = False
+    ) -> VerificationGuard | None:
         """The guard that a producer's next transactional batch needs; None while it has a transaction open in that
         epoch.
 
-        A second call before the batch returns the same guard.
+        A second call before the batch returns the same guard. `adds`: the coordinator is asked to add the partition
+        (transaction.version 2), so each epoch has one transaction. Raises RequestError(INVALID_PRODUCER_EPOCH).
         """
         producer = self.producers.get(producer_id, UNKNOWN)
+        check_epoch(producer_id, producer_epoch, producer)
         if producer.transaction_first_offset != NO_OFFSET and producer.epoch == producer_epoch:
             return None
         guard = self._guards.get(producer_id)
         if guard is None or guard.producer_epoch < producer_epoch:
             if len(self._guards) >= PRODUCER_IDS_PER_PARTITION_MAX:
                 del self._guards[next(iter(self._guards))]
-            guard = self._guards[producer_id] = VerificationGuard(producer_epoch)
+            guard = self._guards[producer_id] = VerificationGuard(producer_epoch, sequence, adds=adds)
+        elif guard.producer_epoch == producer_epoch:
+            guard.lowest_sequence = min(guard.lowest_sequence, sequence)
         return guard
+
+    def check_verified(self, header: BatchHeader, guard: VerificationGuard | None) -> None:
+        """Checks a transactional batch before it is appended, in addition to what `reserve` checks.
+
+        One that begins a transaction must have been verified: INVALID_TXN_STATE; INVALID_PRODUCER_EPOCH comes first.
+        """
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        producer = self.producers.get(producer_id, UNKNOWN)
+        if guard is NOT_VERIFIED or (producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch):
+            return
+        check_epoch(producer_id, epoch, producer)
+        known = self._guards.get(producer_id)
+        if known is None or known is not guard or known.producer_epoch != epoch:
+            message = f"nobody has verified that a transaction of producer {producer_id} in epoch {epoch} goes on"
+            raise RequestError(ErrorCode.INVALID_TXN_STATE, message)
 
     def check_coordinated(self, header: BatchHeader, guard: VerificationGuard | None, transaction_version: int) -> None:
         """Checks a coordinator's batch before it is appended, in addition to what `reserve` checks; as in Kafka 4.3.
 
-        A batch that begins a transaction must have been verified: INVALID_TXN_STATE. A marker must have a newer epoch
-        than what it ends, if `transaction_version` is of that kind, unless it comes again: INVALID_PRODUCER_EPOCH.
+        A marker must have a newer epoch than what it ends, if `transaction_version` is of that kind, unless it comes
+        again: INVALID_PRODUCER_EPOCH. For others see `check_verified`.
         """
-        producer_id, epoch = header.producer_id, header.producer_epoch
-        producer = self.producers.get(producer_id, UNKNOWN)
-        is_open = producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch
         if header.is_control:
+            producer_id, epoch = header.producer_id, header.producer_epoch
+            producer = self.producers.get(producer_id, UNKNOWN)
+            is_open = producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch
             if is_open and transaction_version >= EPOCHS_END_TRANSACTIONS and epoch != MAX_PRODUCER_EPOCH:
                 message = f"a marker of epoch {epoch} ends no transaction of that epoch, producer {producer_id} has one"
                 raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
-        elif header.is_transactional and not is_open and epoch >= producer.epoch:
-            known = self._guards.get(producer_id)
-            if known is None or known is not guard or known.producer_epoch != epoch:
-                message = f"nobody has verified that a transaction of producer {producer_id} in epoch {epoch} goes on"
-                raise RequestError(ErrorCode.INVALID_TXN_STATE, message)
+        elif header.is_transactional:
+            self.check_verified(header, guard)
 
     def reserve(self, header: BatchHeader, base_offset: int, origin: Origin, marker: Marker | None = None) -> Step:
         """Accounts for a batch of a producer at `base_offset`.
@@ -204,16 +234,11 @@ class ProducerState:
         before = self.producers.get(producer_id)
         producer = before or UNKNOWN
         if header.producer_epoch < producer.epoch and origin is not Origin.REPLICATION:
-            raise RequestError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"epoch {header.producer_epoch} of producer {producer_id} is behind its latest, {producer.epoch}",
-            )
-        if self._guards:
-            self._guards.pop(producer_id, None)
+            check_epoch(producer_id, header.producer_epoch, producer)
         if header.attributes & CONTROL_FLAG:
             return self._end_transaction(header, base_offset, origin, marker, before)
         if origin is CLIENT:
-            check_sequence(header, producer)
+            check_sequence(header, producer, self._guards.get(producer_id))
         first_offset = producer.transaction_first_offset
         started = NO_OFFSET
         if header.attributes & TRANSACTIONAL_FLAG:
@@ -224,6 +249,8 @@ class ProducerState:
             raise RequestError(
                 ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has a transaction open and wrote outside of it"
             )
+        if self._guards and header.attributes & TRANSACTIONAL_FLAG:
+            self._guards.pop(producer_id, None)
         kept = producer.batches if producer.epoch == header.producer_epoch else ()
         last_offset, timestamp_ms = base_offset + header.last_offset_delta, header.max_timestamp_ms
         batch = new_tuple(Batch, (header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp_ms))
@@ -241,6 +268,7 @@ class ProducerState:
     ) -> Step:
         producer_id = header.producer_id
         if marker is None:
+            self._guards.pop(producer_id, None)
             return Step(producer_id, before, None, NO_OFFSET)
         producer = before or UNKNOWN
         if marker.coordinator_epoch < producer.coordinator_epoch and origin is not Origin.REPLICATION:
@@ -249,6 +277,9 @@ class ProducerState:
                 f"a marker of coordinator epoch {marker.coordinator_epoch} for producer {producer_id} comes after one "
                 f"of epoch {producer.coordinator_epoch}",
             )
+        guard = self._guards.get(producer_id)
+        if guard is not None and not (guard.adds and guard.producer_epoch == header.producer_epoch):
+            del self._guards[producer_id]
         completed = None
         first_offset = producer.transaction_first_offset
         if first_offset != NO_OFFSET:
@@ -308,6 +339,11 @@ class ProducerState:
                 del self.producers[producer_id]
             else:
                 self._idle_since[producer_id] = producer, since_ms
+        for producer_id, guard in list(self._guards.items()):
+            if guard.seen_idle_ms is None:
+                guard.seen_idle_ms = now_ms
+            elif now_ms - guard.seen_idle_ms >= expiration_ms:
+                del self._guards[producer_id]
 
     def _forget_idlest(self) -> None:
         """Producers are in the order of their last batch."""
@@ -317,19 +353,38 @@ class ProducerState:
                 return
 
 
-def check_sequence(header: BatchHeader, producer: Producer) -> None:
+def check_epoch(producer_id: int, producer_epoch: int, producer: Producer) -> None:
+    """Raises RequestError(INVALID_PRODUCER_EPOCH) for an epoch behind the producer's latest."""
+    if producer_epoch < producer.epoch:
+        raise RequestError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"epoch {producer_epoch} of producer {producer_id} is behind its latest, {producer.epoch}",
+        )
+
+
+def check_sequence(header: BatchHeader, producer: Producer, guard: VerificationGuard | None) -> None:
     """Raises RequestError(OUT_OF_ORDER_SEQUENCE_NUMBER) unless the batch goes on where its producer ended.
 
-    A new epoch begins with 0; an unknown producer with anything. 2^31-1 is followed by 0.
+    A new epoch begins with 0; an unknown producer with anything. 2^31-1 is followed by 0. A batch that begins a
+    transaction must not precede one whose verification has failed for now, which could never be appended then.
     """
+    if guard is not None:
+        first = 0 if guard.adds and not producer.batches else guard.lowest_sequence
+        if header.base_sequence > first:
+            raise out_of_order(header, first)
     if producer.epoch == NO_PRODUCER_EPOCH:
         return
     sequence = header.base_sequence
     same_epoch = header.producer_epoch == producer.epoch
     expected = (producer.last_sequence + 1) & MAX_SEQUENCE if same_epoch else 0
     if sequence != expected:
-        raise RequestError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"sequence {sequence} of producer {header.producer_id} in epoch {header.producer_epoch} "
-            f"is out of order: {expected} should come next",
-        )
+        raise out_of_order(header, expected)
+
+
+def out_of_order(header: BatchHeader, expected: int) -> RequestError:
+    """The error for a batch with another sequence than expected."""
+    return RequestError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"sequence {header.base_sequence} of producer {header.producer_id} in epoch {header.producer_epoch} "
+        f"is out of order: {expected} should come next",
+    )

@@ -15,6 +15,7 @@ METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
 GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (min(METADATA_VERSIONS), LATEST_METADATA_VERSION),
     "share.version": (0, 0),
     "streams.version": (0, 0),
-    "transaction.version": (0, 0),
+    TRANSACTION_VERSION: (0, 0),
 }
 """Kafka's features, and the least and greatest level of each that this version supports."""
 

@@ -64,6 +64,7 @@ from penstock.node.samples import metadata_samples, own_samples, partition_sampl
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.turns import CountedWork
+from penstock.node.verification import Verifier
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.raft.effects import Target
@@ -180,6 +181,7 @@ class Broker:
             close_connections=self.dispatcher.close_all,
         )
         self.producer_ids = ProducerIds(state, scheduler, self.channel, self.purgatory)
+        self.verifier = Verifier(state, scheduler, outgoing)
         self.coordinators = Coordinators(
             CoordinatorHost(
                 state=state,
@@ -189,6 +191,7 @@ class Broker:
                 channel=self.channel,
                 outgoing=outgoing,
                 journal=self.journal,
+                producer_ids=self.producer_ids,
                 controller=lambda: self.controller,
             )
         )
@@ -467,6 +470,7 @@ class Broker:
         yield from quorum_samples(self.quorum, self.image)
         for coordinator in self.coordinators.all:
             yield from coordinator.samples()
+        yield from self.verifier.samples()
         yield from own_samples(
             self.fetches.sessions,
             self.calls.outgoing,

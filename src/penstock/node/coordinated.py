@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ErrorCode, NotResident, PenstockError, RequestError
 from penstock.log.disk import Disk, FileSlice, Operation, read_slice
 from penstock.log.manager import LogManager, NotOpen
+from penstock.log.producer_state import VerificationGuard
 from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.effects import Run
 from penstock.node.limits import COORDINATOR_LOAD_BYTES
@@ -66,12 +67,25 @@ class LedPartition:
     def end_offset(self) -> int:
         return self._partition.log.reserved_end_offset
 
-    def append(self, batch: bytearray, now_ms: int) -> int:
+    def append(
+        self, batch: bytearray, now_ms: int, *, guard: VerificationGuard | None = None, transaction_version: int = 0
+    ) -> int:
+        self._use_open(now_ms)
+        appended = self._partition.append_as_coordinator(
+            batch, read_header(batch), now_ms, guard=guard, transaction_version=transaction_version
+        )
+        return appended.next_offset
+
+    def guard(self, producer_id: int, producer_epoch: int, now_ms: int) -> VerificationGuard | None:
+        self._use_open(now_ms)
+        return self._partition.log.producers.guard(producer_id, producer_epoch)
+
+    def _use_open(self, now_ms: int) -> None:
+        """As `_use`, but what a closed log is used for has to come again: RequestError COORDINATOR_LOAD_IN_PROGRESS."""
         try:
             self._use(now_ms)
         except NotOpen as missing:
             raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{missing}, and is being opened") from None
-        return self._partition.append_as_coordinator(batch, read_header(batch), now_ms).next_offset
 
     def _use(self, now_ms: int) -> None:
         """Makes sure that the log is open and this broker still leads. Raises NotOpen or RequestError."""

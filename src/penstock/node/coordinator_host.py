@@ -10,6 +10,7 @@ from penstock.node.channel import Channel
 from penstock.node.controller import ControllerNode
 from penstock.node.journal import Journal
 from penstock.node.outgoing import Outgoing
+from penstock.node.producer_ids import ProducerIds
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.replication.replicas import Replicas
@@ -25,4 +26,5 @@ class CoordinatorHost(NamedTuple):
     channel: Channel
     outgoing: Outgoing
     journal: Journal
+    producer_ids: ProducerIds
     controller: Callable[[], ControllerNode]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.node.coordinator import Coordinator, KeyType
 from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.groups import GroupService
-from penstock.node.journal import NO_SHARE_GROUPS, NO_TRANSACTIONS
-from penstock.security.rights import DESCRIBE_TRANSACTIONAL_ID, Right
+from penstock.node.journal import NO_SHARE_GROUPS
+from penstock.node.transactions import TransactionService
+from penstock.security.rights import Right
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta
@@ -27,17 +28,17 @@ class UnsupportedKeyType(NamedTuple):
 
 
 UNSUPPORTED_KEY_TYPES: Mapping[int, UnsupportedKeyType] = {
-    KeyType.TRANSACTION: UnsupportedKeyType(NO_TRANSACTIONS, DESCRIBE_TRANSACTIONAL_ID, "transactional_id"),
     KeyType.SHARE: UnsupportedKeyType(NO_SHARE_GROUPS, told_from=6),
 }
 
 
 class Coordinators:
-    """See the module's head. Handlers of groups use the group coordinator by name."""
+    """See the module's head. Handlers use the coordinator of their APIs by name."""
 
     def __init__(self, host: CoordinatorHost) -> None:
         self.groups = Coordinator(host, GroupService(host))
-        self.all: tuple[Coordinator[Any], ...] = (self.groups,)
+        self.transactions = Coordinator(host, TransactionService(host, lambda: self.transactions.runtime))
+        self.all: tuple[Coordinator[Any], ...] = (self.groups, self.transactions)
         self._guarded = host.scheduler.guarded
 
     def of(self, key_type: int) -> Coordinator[Any] | None:

@@ -6,7 +6,7 @@ removed. Source: GroupCoordinatorService of Apache Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -19,6 +19,7 @@ from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.coordinator.runtime.timers import ShardTimers
+from penstock.coordinator.runtime.transactions import TransactionEnd
 from penstock.errors import ErrorCode
 from penstock.node.coordinator import Coordinator, KeyType
 from penstock.node.coordinator_host import CoordinatorHost
@@ -35,6 +36,11 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 Groups = Coordinator[GroupMachine]
 
+NOT_READY = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
+)  # fmt: skip
+"""What the coordinator of a transaction is told as NOT_LEADER_OR_FOLLOWER: it knows leaders, and asks again."""
+
 
 def offsets_topic(settings: Settings) -> TopicSpec:
     """How `__consumer_offsets` is created."""
@@ -50,6 +56,22 @@ def offsets_topic(settings: Settings) -> TopicSpec:
             "segment.bytes": str(settings.offsets_topic_segment_bytes),
         },
     )
+
+
+def complete_transaction(
+    groups: Groups, index: int, end: TransactionEnd, done: Callable[[ErrorCode, int], None], now_ms: int
+) -> None:
+    """Ends a transaction in a partition of `__consumer_offsets` (WriteTxnMarkers): its offsets count from now on, or
+    are dropped.
+
+    `done(code, now_ms)` is called once, maybe before this returns: with NONE when the marker is replicated, or with the
+    error for the transaction's coordinator.
+    """
+
+    def written(_: object, code: ErrorCode, message: str, at_ms: int) -> None:
+        done(ErrorCode.NOT_LEADER_OR_FOLLOWER if code in NOT_READY else code, at_ms)
+
+    groups.runtime.end_transaction(index, end, written, now_ms)
 
 
 class GroupService:

@@ -35,6 +35,13 @@ RESOURCES_PER_REQUEST_MAX = 10_000
 REGISTERED_PER_NODE_MAX = 1_000
 """Listeners, features or log directories of one node that registers, or features of one update; more are refused."""
 
+# Verified transactions
+VERIFICATIONS_PER_REQUEST_MAX = 1_000
+"""Transactions that a coordinator is asked about in one request; the others are in the next."""
+VERIFICATIONS_WAITING_MAX = 10_000
+"""Transactions that wait to be verified by one coordinator; further ones fail, and their clients repeat the
+request."""
+
 # Timers and errors
 DUTY_PAUSE_MS = 1_000
 """How long a timer or a part of the node rests whose turn ended in a bug; then it is tried again."""
@@ -137,3 +144,23 @@ GROUP_PLACES_MAX = 16_384
 """Group ids of which it is remembered in which partition of the coordinators' topic they belong."""
 GROUP_PLACES_ID_MAX = 256
 """Longer ids are not remembered: nobody may have much memory filled with them."""
+
+# Transactions
+MARKERS_PER_PART_MAX = 500
+"""Partitions of one transaction whose markers go together; and partitions whose leaders are looked up in one step."""
+MARKERS_PER_REQUEST_MAX = 2_000
+"""Markers of one WriteTxnMarkers request; further ones go with the next, since one is under way to each broker."""
+MARKERS_RETRY_MS = 100
+"""After this long a marker is sent again that a partition's leader has refused."""
+MARKERS_BACKOFF_MS = 50
+"""After twice as long markers go to a broker again that has not answered; twice as long after each further time."""
+MARKERS_BACKOFF_MAX_MS = 1_000
+"""The longest such pause."""
+MARKERS_UNPLACED_LOOK_MS = 1_000
+"""Partitions without a leader are looked at this often, beside each change of theirs."""
+MARKER_FAILURES_TOLD = 10
+"""After so many refusals of a marker the log says so, once."""
+LISTED_TRANSACTIONS_PER_STEP = 1_000
+"""Transactional ids that ListTransactions looks at in one turn of the loop; about 2 ms. The others follow."""
+TRANSACTIONS_PER_STEP = 20
+"""Transactions of one request that are described, added to or verified in one step of it."""

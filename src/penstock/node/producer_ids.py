@@ -51,6 +51,14 @@ class ProducerIds:
             self._ask(now_ms)
         return found
 
+    def is_ready(self, now_ms: int) -> bool:
+        """Whether `take` has an id; asks for a block if not, and `KEY` is fired when it has come."""
+        if self._next_id < self._end or self._following is not None:
+            return True
+        if not self._asking:
+            self._ask(now_ms)
+        return False
+
     def _ask(self, now_ms: int) -> None:
         self._asking = True
 

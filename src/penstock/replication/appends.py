@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.log.producer_state import VerificationGuard
 from penstock.records.batch import BatchHeader
 from penstock.records.validation import BatchRejectedError, RecordError
 from penstock.replication.rewrite import Rewrite
@@ -32,12 +33,14 @@ is refused."""
 class Deferred:
     """`reason` must be done before the append; pass its result to `Partition.resume`.
 
-    The batch with this header was accepted in `leader_epoch`, and is appended in no other.
+    The batch with this header was accepted in `leader_epoch`, and is appended in no other. `guard`: see
+    `Partition.append_as_leader`.
     """
 
     reason: Reason
     header: BatchHeader
     leader_epoch: int
+    guard: VerificationGuard | None = None
 
 
 class Prepared(NamedTuple):

@@ -23,7 +23,7 @@ from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.log.log import Log
 from penstock.log.producer_state import Origin, VerificationGuard
 from penstock.log.results import Appended, Duplicate
-from penstock.records.batch import BatchHeader, WritableBuffer
+from penstock.records.batch import TRANSACTIONAL_FLAG, BatchHeader, WritableBuffer
 from penstock.records.validation import validate_header
 from penstock.replication import limits
 from penstock.replication.appends import ACKS_ALL, Deferred, Prepared, Rejected, rejected
@@ -203,7 +203,14 @@ class Partition:
     # Appending
 
     def append_as_leader(
-        self, records: WritableBuffer, header: BatchHeader, acks: int, now_ms: int, *, deep: bool = False
+        self,
+        records: WritableBuffer,
+        header: BatchHeader,
+        acks: int,
+        now_ms: int,
+        *,
+        deep: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> Rejected | Deferred | Prepared:
         """Validates one batch from a client and reserves its place.
 
@@ -212,6 +219,7 @@ class Partition:
             header: the batch's header, as read by `only_batch`.
             acks: -1, 0 or 1; with -1 there must be min.insync.replicas.
             deep: walk every record, whatever the topic says (penstock.produce.validation=deep).
+            guard: what `log.producers.guard` gave before the transaction was verified, for a batch that may begin it.
         """
         log = self.log
         if log.config is not self._config:
@@ -224,9 +232,9 @@ class Partition:
             validate_header(records, 0, header, self.rules, wall_ms)
             rewrite = self._rewrite(records, header, deep) if deep or self._rewrites else None
             if rewrite is None:
-                return self._append(records, header, now_ms)
+                return self._append(records, header, now_ms, header, guard)
             outcome = rewrite.rewritten_inline(wall_ms)
-            deferred = Deferred(rewrite, header, self.isr.leader_epoch)
+            deferred = Deferred(rewrite, header, self.isr.leader_epoch, guard)
             return deferred if outcome is None else self.resume(deferred, outcome, now_ms)
         except PenstockError as error:
             return rejected(error)
@@ -238,7 +246,7 @@ class Partition:
         try:
             if deferred.leader_epoch != self.isr.leader_epoch:
                 return Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader changed while the batch was validated")
-            return self._append(outcome, None, now_ms)
+            return self._append(outcome, None, now_ms, deferred.header, deferred.guard)
         except PenstockError as error:
             return rejected(error)
 
@@ -286,9 +294,21 @@ class Partition:
         level = level_of(config, codec)
         return Rewrite(records, header, self.rules, codec=codec, level=level, deep=deep)
 
-    def _append(self, records: WritableBuffer, header: BatchHeader | None, now_ms: int) -> Prepared:
+    def _append(
+        self,
+        records: WritableBuffer,
+        header: BatchHeader | None,
+        now_ms: int,
+        sent: BatchHeader,
+        guard: VerificationGuard | None,
+    ) -> Prepared:
+        """Appends a batch; `header` is None if it is not what was `sent` any more."""
         if self.log.space.full:
             raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.log.name} is full")
+        if sent.attributes & TRANSACTIONAL_FLAG and sent.producer_id >= 0:
+            producers = self.log.producers
+            if producers.duplicate_of(sent) is None:
+                producers.check_verified(sent, guard)
         appended = self.log.append_as_leader(records, self.isr.leader_epoch, now_ms, header=header)
         if type(appended) is Appended:
             base_offset, last_offset, append_time_ms, size_bytes = appended

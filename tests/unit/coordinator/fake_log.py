@@ -6,6 +6,8 @@ from collections.abc import Callable
 from struct import Struct
 
 from penstock.errors import ErrorCode, RequestError
+from penstock.log.loading import marker_of
+from penstock.log.producer_state import Origin, ProducerState, VerificationGuard
 from penstock.records.batch import read_entry
 
 BASE_OFFSET = Struct(">q")
@@ -17,6 +19,7 @@ class FakeLog:
     """A `PartitionLog`, and beyond that what a test does to it.
 
     Attributes:
+        producers: what it knows of producers, by which it checks their batches as a log does.
         batches: as they were appended. refuses: the error that appends are refused with, or None.
         unreadable: so many of the next reads fail. written_offset: what is after it cannot be read yet; None: all can.
     """
@@ -28,6 +31,7 @@ class FakeLog:
         self.log_start_offset = 0
         self.high_watermark = 0
         self.end_offset = 0
+        self.producers = ProducerState()
         self.refuses: ErrorCode | None = None
         self.unreadable = 0
         self.written_offset: int | None = None
@@ -37,14 +41,28 @@ class FakeLog:
 
     # As a PartitionLog
 
-    def append(self, batch: bytearray, now_ms: int) -> int:
+    def append(
+        self, batch: bytearray, now_ms: int, *, guard: VerificationGuard | None = None, transaction_version: int = 0
+    ) -> int:
         if self.refuses is not None:
             raise RequestError(self.refuses, "as the test wants it")
         assert len(batch) <= self.max_batch_bytes
+        header = read_entry(batch)
+        self.producers.check_coordinated(header, guard, transaction_version)
+        self._account(batch, Origin.COORDINATOR)
         BASE_OFFSET.pack_into(batch, 0, self.end_offset)
         self.batches.append(bytes(batch))
         self.end_offset = read_entry(batch).next_offset
         return self.end_offset
+
+    def _account(self, batch: bytes | bytearray, origin: Origin) -> None:
+        header = read_entry(batch)
+        if header.producer_id >= 0:
+            marker = marker_of(batch, header) if header.is_control else None
+            self.producers.reserve(header, self.end_offset, origin, marker)
+
+    def guard(self, producer_id: int, producer_epoch: int, now_ms: int) -> VerificationGuard | None:
+        return self.producers.guard(producer_id, producer_epoch)
 
     def wait(self, offset: int, committed: Callable[[int], None], now_ms: int) -> None:
         if self.high_watermark >= offset:
@@ -94,9 +112,16 @@ class FakeLog:
         self.refuses = None
         if not keep_uncommitted:
             self.batches = [batch for batch in self.batches if read_entry(batch).next_offset <= self.high_watermark]
-            self.end_offset = self.high_watermark
+        end_offset = self.end_offset if keep_uncommitted else self.high_watermark
+        self.producers = ProducerState()
+        for batch in self.batches:
+            self.end_offset = read_entry(batch).base_offset
+            self._account(batch, Origin.REPLICATION)
+        self.end_offset = end_offset
 
     def write(self, batch: bytes | bytearray) -> None:
         """Appends what another broker wrote."""
-        self.append(bytearray(batch), 0)
+        header = read_entry(batch)
+        guard = self.producers.guard(header.producer_id, header.producer_epoch) if header.producer_id >= 0 else None
+        self.append(bytearray(batch), 0, guard=guard)
         self.high_watermark = self.end_offset

@@ -23,11 +23,13 @@ from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.offsets.commit import commit_offsets
 from penstock.coordinator.group.offsets.delete import delete_offsets
 from penstock.coordinator.group.offsets.fetch import fetch_offsets
+from penstock.coordinator.group.offsets.transactional import commit_transactional_offsets
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.runtime.runtime import Runtime
 from penstock.coordinator.runtime.shard import Shard
+from penstock.coordinator.runtime.transactions import Transaction, TransactionEnd
 from penstock.errors import ErrorCode
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.protocol import codec
@@ -58,6 +60,12 @@ from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequestGr
 from penstock.protocol.messages.offset_fetch_response import OffsetFetchResponse, OffsetFetchResponseGroup
 from penstock.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
+from penstock.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from penstock.protocol.record_frames import decode_coordinator_key, decode_coordinator_value
 from penstock.records.batch import read_header
 from penstock.records.reader import records
@@ -403,6 +411,59 @@ class World:
         )
         context = Context(version, "c", "/127.0.0.1")
         return self.write(lambda state: commit_offsets(state, context, request, self.now_ms), version)
+
+    def commit_in_transaction(
+        self,
+        offsets: dict[tuple[str, int], int],
+        *,
+        producer_id: int = 7,
+        epoch: int = 0,
+        group: str = "g",
+        member_id: str = "",
+        generation_id: int = -1,
+        instance_id: str | None = None,
+        metadata: str | None = "",
+        version: int = 5,
+    ) -> Answer[TxnOffsetCommitResponse]:
+        """TxnOffsetCommit of offsets by topic and partition; the transaction has been verified."""
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            topics.setdefault(topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                )
+            )
+        request = TxnOffsetCommitRequest(
+            group_id=group,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            topics=[TxnOffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+        )
+        context = Context(version, "c", "/127.0.0.1")
+        answer: Answer[TxnOffsetCommitResponse] = Answer(version)
+        guard = self.runtime.guard(self.PARTITION, producer_id, epoch, self.now_ms)
+        self.runtime.write(
+            self.PARTITION,
+            lambda machine: commit_transactional_offsets(machine.state, context, request, self.now_ms),
+            answer.finished,
+            self.now_ms,
+            transaction=Transaction(producer_id, epoch, guard),
+        )
+        self.settle()
+        return answer
+
+    def end_transaction(
+        self, *, commit: bool = True, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 0, version: int = 0
+    ) -> Answer[Any]:
+        """A marker for the partition, of a transaction that ends by the rules of this transaction.version."""
+        answer: Answer[Any] = Answer(None)
+        end = TransactionEnd(producer_id, epoch, commit, coordinator_epoch, version)
+        self.runtime.end_transaction(self.PARTITION, end, answer.finished, self.now_ms)
+        self.settle()
+        return answer
 
     def fetch_offsets(
         self,

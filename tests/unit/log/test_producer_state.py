@@ -145,7 +145,8 @@ def test_a_guard_goes_stale_with_a_marker_a_batch_and_a_newer_epoch() -> None:
     producers.reserve(read_header(marker(1, 3, commit=False)), 10, Origin.COORDINATOR, Marker(False, 0))
     assert coordinated(producers, batch, stale) is ErrorCode.INVALID_TXN_STATE
     stale = producers.guard(1, 3)
-    producers.reserve(header(1, 3, 0), 11, Origin.REPLICATION)
+    producers.reserve(header(1, 3, 0, transactional=True), 11, Origin.REPLICATION)
+    producers.reserve(read_header(marker(1, 3, commit=False)), 12, Origin.REPLICATION, Marker(False, 0))
     assert coordinated(producers, batch, stale) is ErrorCode.INVALID_TXN_STATE
     stale, guard = producers.guard(1, 3), producers.guard(1, 4)
     assert coordinated(producers, batch, stale) is ErrorCode.INVALID_TXN_STATE

@@ -164,3 +164,17 @@ class LogSettings(Group):
     producer_id_expiration_check_interval_ms = Setting(
         "producer.id.expiration.check.interval.ms", INT, default=10 * MINUTE_MS, at_least=1, internal=True
     ).documented("How often open logs forget producers that have been idle for producer.id.expiration.ms.")
+    transaction_partition_verification_enable = Setting(
+        "transaction.partition.verification.enable", BOOLEAN, default=True, dynamic=CLUSTER
+    ).documented(
+        "Whether the first batch of a transaction in a partition waits until the coordinator has confirmed that the "
+        "transaction is under way and the partition part of it (KIP-890)."
+    )
+    add_partitions_to_txn_retry_backoff_ms = Setting(
+        "add.partitions.to.txn.retry.backoff.ms", INT, default=20, at_least=1
+    ).documented(
+        "Time between two tries to add a partition to a transaction, while the one before it is being completed."
+    )
+    add_partitions_to_txn_retry_backoff_max_ms = Setting(
+        "add.partitions.to.txn.retry.backoff.max.ms", INT, default=100, at_least=0
+    ).documented("How long that is tried; then the producer tries again.")

@@ -10,6 +10,7 @@ from penstock.config.broker.node import MetadataSettings, NodeSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
+from penstock.config.broker.transactions import TransactionSettings
 
 
 class BrokerSettings(
@@ -18,6 +19,7 @@ class BrokerSettings(
     QuorumSettings,
     ClusterSettings,
     GroupSettings,
+    TransactionSettings,
     NetworkSettings,
     LogSettings,
     ReplicationSettings,

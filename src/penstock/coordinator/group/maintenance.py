@@ -19,8 +19,8 @@ from uuid import UUID
 from penstock.config.values import MINUTE_MS
 from penstock.coordinator.group import records
 from penstock.coordinator.group.base import Group
+from penstock.coordinator.group.offsets.committed import CommittedOffset
 from penstock.coordinator.group.offsets.delete import all_tombstones
-from penstock.coordinator.group.offsets.state import CommittedOffset
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
@@ -93,7 +93,7 @@ def expire(state: GroupState, key: tuple[str], now_ms: int) -> Result[Any]:
             expired, kept = expired_offsets(state, group, retention_ms, state.wall.at(now_ms))
             seen += 1 + len(expired) + kept
             written += expired
-            if not kept and group.is_empty and not state.offsets.in_transaction(group.group_id):
+            if not kept and group.is_empty and not state.offsets.pending.has_group(group.group_id):
                 written += group.tombstones()
     if state.unexpired:
         state.timers.set((EXPIRY,), now_ms + 1)
@@ -113,7 +113,7 @@ def expired_offsets(
         if (
             not group.is_subscribed(topic)
             and is_expired(group, committed, retention_ms, wall_ms)
-            and not state.offsets.is_pending(group_id, topic, partition)
+            and not state.offsets.pending.has(group_id, topic, partition)
         ):
             written.append(records.offset_commit_tombstone(group_id, topic, partition))
         else:

@@ -7,7 +7,7 @@ later ones have no such field.
 
 from __future__ import annotations
 
-from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.offsets.committed import CommittedOffset
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.protocol.messages.group.group_metadata_key import GroupMetadataKey
 from penstock.protocol.messages.group.group_metadata_value import GroupMetadataValue

@@ -1,5 +1,8 @@
 """Errors for clients when a coordinator's own append failed: clients know coordinators, not their logs.
 
+NETWORK_EXCEPTION is that of a transaction that could not be verified; older clients do not know it, and repeat a
+request whose coordinator is loading.
+
 Source: CoordinatorOperationExceptionHelper of Apache Kafka 4.3.
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 from penstock.errors import ErrorCode
 
 APPEND_ERRORS = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,

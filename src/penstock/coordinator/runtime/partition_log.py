@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.log.producer_state import VerificationGuard
+
 
 class PartitionLog(Protocol):
     """A partition of the coordinator's topic, led by this node.
@@ -30,10 +32,20 @@ class PartitionLog(Protocol):
     @property
     def end_offset(self) -> int: ...
 
-    def append(self, batch: bytearray, now_ms: int) -> int:
+    def append(
+        self, batch: bytearray, now_ms: int, *, guard: VerificationGuard | None = None, transaction_version: int = 0
+    ) -> int:
         """Appends a batch as with acks=all and returns the offset after it. It is written later.
 
+        `guard`: of a batch that may begin a transaction. `transaction_version`: by whose rules a marker ends one.
         Raises RequestError when the batch is refused; then nothing was appended.
+        """
+        ...
+
+    def guard(self, producer_id: int, producer_epoch: int, now_ms: int) -> VerificationGuard | None:
+        """What the first batch of a producer's transaction needs; None if it is open here in this epoch already.
+
+        Raises RequestError if the log cannot be asked now.
         """
         ...
 

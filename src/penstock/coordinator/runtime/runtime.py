@@ -13,7 +13,9 @@ from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.runtime.shard import Done, Machine, PendingWrite, Shard, ShardState, tell
 from penstock.coordinator.runtime.timers import ShardTimers, Timers
+from penstock.coordinator.runtime.transactions import Transaction, TransactionEnd
 from penstock.errors import ErrorCode, PenstockError, Report, RequestError
+from penstock.log.producer_state import VerificationGuard
 from penstock.records.wall import WallTime
 
 logger = logging.getLogger(__name__)
@@ -191,8 +193,23 @@ class Runtime(Generic[M]):
             return None
         return shard.machine
 
-    def write(self, index: int, operation: Callable[[M], Result[Any]], done: Done | None, now_ms: int) -> None:
-        """Runs an operation and has its records appended. `done(response, code, message, now_ms)` follows, once.
+    def guard(self, index: int, producer_id: int, producer_epoch: int, now_ms: int) -> VerificationGuard | None:
+        """What is to be taken before a producer's transaction is verified, for the write after that; None if the
+        transaction is open in the partition already. Raises as `active`, and RequestError if the log cannot be asked.
+        """
+        return self.active(index).log.guard(producer_id, producer_epoch, now_ms)
+
+    def write(
+        self,
+        index: int,
+        operation: Callable[[M], Result[Any]],
+        done: Done | None,
+        now_ms: int,
+        *,
+        transaction: Transaction | None = None,
+    ) -> None:
+        """Runs an operation and has its records appended, as part of a transaction if one is given.
+        `done(response, code, message, now_ms)` follows, once.
 
         Errors that the operation or `active` raises are passed to `done` at once; a bug as UNKNOWN_SERVER_ERROR.
         """
@@ -212,14 +229,43 @@ class Runtime(Generic[M]):
             if done is not None and result.response is not None:
                 tell(self._bug, done, result.response, ErrorCode.NONE, "", now_ms)
             return
-        self._write(shard, result, done, now_ms)
+        self._write(shard, result, done, now_ms, transaction)
 
-    def _write(self, shard: Shard[M], result: Result[Any], done: Done | None, now_ms: int) -> None:
-        operation = shard.write(result, done, now_ms)
+    def end_transaction(self, index: int, end: TransactionEnd, done: Done, now_ms: int) -> None:
+        """Ends a producer's transaction in a partition: its marker is appended and replayed. `done` is called with the
+        marker when it is committed, or with the error as in `write`.
+        """
+        try:
+            shard = self.active(index)
+        except PenstockError as error:
+            tell(self._bug, done, None, error.code, str(error), now_ms)
+            return
+        operation = PendingWrite(end, done, None)
+        try:
+            shard.end_transaction(end, operation, now_ms)
+        except Exception as error:
+            self._reload(shard, error, now_ms)
+            operation.complete(ErrorCode.UNKNOWN_SERVER_ERROR, "", now_ms, self._bug)
+        self._wait(shard, operation, now_ms)
+
+    def _write(
+        self,
+        shard: Shard[M],
+        result: Result[Any],
+        done: Done | None,
+        now_ms: int,
+        transaction: Transaction | None = None,
+    ) -> None:
+        self._wait(shard, shard.write(result, done, now_ms, transaction), now_ms)
+
+    def _wait(self, shard: Shard[M], operation: PendingWrite, now_ms: int) -> None:
+        """Sees to what an operation has left open: a batch to be flushed, a shard to be loaded again, a time limit."""
         if shard.batch is not None:
             self._open[shard.index] = shard
             if self.linger_ms > 0:
                 self._wake_by(shard.batch.opened_ms + self.linger_ms)
+        elif shard.state is ShardState.FAILED:
+            self._open[shard.index] = shard
         if not operation.finished:
             self._forget_finished()
             self._timeouts.append((now_ms + self.write_timeout_ms, operation))

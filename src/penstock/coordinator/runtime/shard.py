@@ -8,6 +8,10 @@ those of the open batch included; the timeline keeps a snapshot at the start of 
 batch that is refused reverts to its own start. `committed_offset` follows the batches that were committed.
 
 An operation without records waits for what is written before it, so no client sees a state that may be reverted.
+
+Records of a producer's transaction have a batch of their own, which is appended at once: its header names the producer.
+The marker that ends a transaction is appended and replayed in the same way, after what is open (Kafka's
+scheduleTransactionalWriteOperation and scheduleTransactionCompletion).
 """
 
 from __future__ import annotations
@@ -22,11 +26,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import CoordinatorRecord, Encoded, RecordRun, Result
 from penstock.coordinator.runtime.timers import ShardTimers
+from penstock.coordinator.runtime.transactions import Transaction, TransactionEnd
 from penstock.errors import ErrorCode, PenstockError, Report, RequestError
 from penstock.metadata.timeline import Timeline
 from penstock.protocol.record_frames import encode_coordinator_key, encode_coordinator_value
 from penstock.records.batch import HEADER_BYTES
 from penstock.records.builder import BatchBuilder
+from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
 from penstock.records.wall import WallTime
 
 RECORD_OVERHEAD_BYTES = 32
@@ -137,13 +143,19 @@ def tell(report: Report, listener: Callable[..., None], *what: Any) -> bool:
 
 
 class Batch:
-    """The records that will be appended next, and the operations that wait for them."""
+    """The records that will be appended next, all of one transaction or of none, and the operations that wait for
+    them."""
 
-    __slots__ = ("base_offset", "builder", "max_bytes", "opened_ms", "operations")
+    __slots__ = ("base_offset", "builder", "max_bytes", "opened_ms", "operations", "transaction")
 
-    def __init__(self, base_offset: int, builder: BatchBuilder, max_bytes: int, now_ms: int) -> None:
+    def __init__(self, base_offset: int, transaction: Transaction | None, max_bytes: int, now_ms: int) -> None:
         self.base_offset = base_offset
-        self.builder = builder
+        self.transaction = transaction
+        if transaction is None:
+            self.builder = BatchBuilder()
+        else:
+            producer_id, epoch = transaction.producer
+            self.builder = BatchBuilder(producer_id=producer_id, producer_epoch=epoch, is_transactional=True)
         self.max_bytes = max_bytes
         self.opened_ms = now_ms
         self.operations: list[PendingWrite] = []
@@ -233,7 +245,9 @@ class Shard(Generic[M]):
         if self.state is not ShardState.ACTIVE:
             raise RequestError(ErrorCode.NOT_COORDINATOR, "this broker is not the coordinator")
 
-    def write(self, result: Result[Any], done: Done | None, now_ms: int) -> PendingWrite:
+    def write(
+        self, result: Result[Any], done: Done | None, now_ms: int, transaction: Transaction | None = None
+    ) -> PendingWrite:
         """Takes the result of an operation. `done` is called when it is committed, with NONE, or with
 
         - NOT_COORDINATOR: the leadership was lost, and it is not known what became of the records;
@@ -246,7 +260,7 @@ class Shard(Generic[M]):
             self._wait(operation, now_ms)
             return operation
         try:
-            self._append(result, operation, now_ms)
+            self._append(result, operation, now_ms, transaction)
         except PenstockError as error:
             operation.complete(error.code, str(error), now_ms, self._report)
         except Exception as error:
@@ -262,10 +276,12 @@ class Shard(Generic[M]):
         else:
             operation.complete(ErrorCode.NONE, "", now_ms, self._report)
 
-    def _append(self, result: Result[Any], operation: PendingWrite, now_ms: int) -> None:
+    def _append(
+        self, result: Result[Any], operation: PendingWrite, now_ms: int, transaction: Transaction | None
+    ) -> None:
         encoded = encode_all(result.records)
-        if result.atomic:
-            batch = self._make_room(size_of(encoded), now_ms)
+        if result.atomic or transaction is not None:
+            batch = self._make_room(size_of(encoded), now_ms, transaction)
             self._change(partial(self._take, batch, result.records, result.replay, encoded, now_ms), now_ms)
         else:
             assert not callable(result.replay), "one change of the state stands for all records"
@@ -274,6 +290,8 @@ class Shard(Generic[M]):
                 self._change(partial(self._take, batch, [record], result.replay, [each], now_ms), now_ms)
         assert self.batch is not None
         self.batch.operations.append(operation)
+        if transaction is not None:
+            self.flush(now_ms)
 
     def _take(
         self,
@@ -289,8 +307,9 @@ class Shard(Generic[M]):
         elif replay and isinstance(records, RecordRun):
             records.replay(self.written_offset)
         elif replay:
+            producer = NO_PRODUCER if batch.transaction is None else batch.transaction.producer
             for offset, record in enumerate(records, self.written_offset):
-                self.machine.replay(record, offset, NO_PRODUCER)
+                self.machine.replay(record, offset, producer)
         batch.builder.append_all(self.wall.at(now_ms), encoded)
         self.written_offset += len(encoded)
 
@@ -304,10 +323,10 @@ class Shard(Generic[M]):
             self._refused(batch, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, ""), now_ms)
             raise
 
-    def _make_room(self, size_bytes: int, now_ms: int) -> Batch:
+    def _make_room(self, size_bytes: int, now_ms: int, transaction: Transaction | None = None) -> Batch:
         """The open batch if the records fit into it, else a new one. Raises RequestError if they fit into no batch."""
         batch = self.batch
-        if batch is not None and batch.has_room(size_bytes):
+        if batch is not None and batch.transaction is None is transaction and batch.has_room(size_bytes):
             return batch
         max_bytes = self.log.max_batch_bytes
         if size_bytes + HEADER_BYTES > max_bytes:
@@ -319,7 +338,7 @@ class Shard(Generic[M]):
         if error is not None:
             raise error  # the operation has looked at a state that is not any more
         assert self.batch is None, "whoever was told of the batch before has written, and this operation does not know"
-        self.batch = Batch(self.written_offset, BatchBuilder(), max_bytes, now_ms)
+        self.batch = Batch(self.written_offset, transaction, max_bytes, now_ms)
         return self.batch
 
     # Appending and committing
@@ -331,10 +350,8 @@ class Shard(Generic[M]):
             return None
         assert self.state is ShardState.ACTIVE
         if self.log.end_offset != batch.base_offset:
-            # Somebody else has written to the partition: what we believe is not what the log says.
             self.batch = batch
-            self.close(ShardState.FAILED, ErrorCode.NOT_COORDINATOR, now_ms)
-            return RequestError(ErrorCode.NOT_COORDINATOR, "the partition was written to by another")
+            return self._out_of_step(now_ms)
         try:
             return self._flush(batch, now_ms)
         except Exception:
@@ -342,8 +359,9 @@ class Shard(Generic[M]):
             raise
 
     def _flush(self, batch: Batch, now_ms: int) -> RequestError | None:
+        guard = None if batch.transaction is None else batch.transaction.guard
         try:
-            end_offset = self.log.append(batch.builder.build(), now_ms)
+            end_offset = self.log.append(batch.builder.build(), now_ms, guard=guard)
         except PenstockError as refused:
             error = RequestError(refused.code, str(refused))
             self._refused(batch, error, now_ms)
@@ -353,6 +371,36 @@ class Shard(Generic[M]):
         self._waiting.extend((end_offset, operation) for operation in batch.operations)
         self._commit_later(end_offset, now_ms)
         return None
+
+    def _out_of_step(self, now_ms: int) -> RequestError:
+        """Somebody else has written to the partition: what we believe is not what the log says."""
+        self.close(ShardState.FAILED, ErrorCode.NOT_COORDINATOR, now_ms)
+        return RequestError(ErrorCode.NOT_COORDINATOR, "the partition was written to by another")
+
+    def end_transaction(self, end: TransactionEnd, operation: PendingWrite, now_ms: int) -> None:
+        """Appends the marker of a transaction, after what is open, and replays it. `operation` is completed when it is
+        committed, or as `write` says.
+        """
+        try:
+            if (error := self.flush(now_ms)) is not None:
+                raise error
+            if self.log.end_offset != self.written_offset:
+                raise self._out_of_step(now_ms)
+            batch = end_transaction_marker(
+                EndTransactionMarker(ControlType.COMMIT if end.commit else ControlType.ABORT, end.coordinator_epoch),
+                producer_id=end.producer_id,
+                producer_epoch=end.producer_epoch,
+                wall_ms=self.wall.at(now_ms),
+            )
+            end_offset = self.log.append(batch, now_ms, transaction_version=end.transaction_version)
+        except PenstockError as error:
+            operation.complete(error.code, str(error), now_ms, self._report)
+            return
+        self._waiting.append((end_offset, operation))
+        self.machine.replay_end_marker((end.producer_id, end.producer_epoch), end.commit, self.written_offset)
+        self.written_offset = end_offset
+        self.machine.timeline.snapshot(end_offset)
+        self._commit_later(end_offset, now_ms)
 
     def _refused(self, batch: Batch, error: RequestError, now_ms: int) -> None:
         self.machine.timeline.revert_to(batch.base_offset)

@@ -6,11 +6,13 @@ names from v13.
 
 acks=1 answers when the write has completed, acks=all when the high watermark has passed it (`replication/waiting.py`),
 acks=0 never: an error then closes the connection, so that the producer asks for new metadata. A duplicate batch is
-answered with the offsets of the original, when that one would have been. Transactional batches are refused: there are
-no transactions yet.
+answered with the offsets of the original, when that one would have been.
+
+A request with transactional batches needs the right to its transactional id, or it is refused as a whole. They begin
+their transaction once its coordinator has confirmed it (`transactional_produce.py`).
 
 A request appends all its partitions before anything of the connection's next request executes, even if a batch has to
-be validated in depth or recompressed first (Deferred).
+be validated in depth or recompressed first (Deferred), or its transaction verified.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.log.manager import NotOpen
 from penstock.metadata.names import INTERNAL_TOPICS
 from penstock.node.effects import Run
-from penstock.node.journal import NO_TRANSACTIONS
+from penstock.node.handlers.transactional_produce import Verifying, transactional_producers
 from penstock.node.leaders import current_leader, endpoints_of
 from penstock.node.limits import PARTITIONS_PER_STEP
 from penstock.node.request import LATER, Handler, Kept, Outcome, Request
@@ -50,6 +52,7 @@ from penstock.security.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 if TYPE_CHECKING:
     from penstock.log.disk import Operation as DiskOperation
+    from penstock.log.producer_state import VerificationGuard
     from penstock.node.broker import Broker
     from penstock.node.timers import Timer
     from penstock.records.batch import BatchHeader, WritableBuffer
@@ -71,6 +74,11 @@ NO_LOG_START = frozenset(
     }
 )
 """Errors whose answer says -1 for the log start offset."""
+REFUSED_WHOLE = {
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the transactional id may not be written with",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the transactional batches are of more than one producer",
+}
+"""Errors for which a request with transactional batches is refused as a whole."""
 NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
 NO_LEADER = LeaderIdAndEpoch()
 
@@ -83,8 +91,13 @@ def handle(node: Broker, request: Request[ProduceRequest], now_ms: int) -> Outco
     acks = body.acks
     if acks not in (ACKS_ALL, 0, 1):
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}: it must be -1, 0 or 1")
-    produce = Produce(node, request, acks)
     topics = body.topic_data
+    producers = transactional_producers(topics)
+    if producers is not None and (code := whole_refusal(node, request, producers)):
+        if acks == 0:
+            node.dispatcher.close(request.connection, f"produce with acks=0 failed: {code.name}")
+        return node.dispatcher.exit.refusal(request, code, REFUSED_WHOLE[code])
+    produce = Produce(node, request, acks)
     if len(topics) == 1 and len(topics[0].partition_data) == 1:  # as from a producer of few records
         answer, name = produce.topic(topics[0])
         data = topics[0].partition_data[0]
@@ -97,6 +110,14 @@ def handle(node: Broker, request: Request[ProduceRequest], now_ms: int) -> Outco
     for target in find_all(node, request, some, now_ms):
         produce.begin(*target, now_ms)
     return produce.started(body.timeout_ms, now_ms)
+
+
+def whole_refusal(node: Broker, request: Request[ProduceRequest], producers: set[tuple[int, int]]) -> ErrorCode:
+    """Why a request with transactional batches of these producers is refused as a whole, as in Kafka."""
+    name = request.body.transactional_id
+    if name is None or not node.gate.allows(request, WRITE_TRANSACTIONAL_ID, name):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else ErrorCode.NONE
 
 
 def produce_in_steps(produce: Produce, partitions: Iterator[Wanted], timeout_ms: int) -> Stepped[Outcome]:
@@ -172,7 +193,7 @@ def refuse(request: Request[Any], code: ErrorCode, message: str) -> Message | No
 
 class Produce:
     """One produce request under way. `outstanding` counts the undecided partitions, and the handler itself; `deferred`
-    has those that are not appended yet, `waiting` those that wait, or have waited, for replicas.
+    and `verifying` have those that are not appended yet, `waiting` those that wait, or have waited, for replicas.
     """
 
     __slots__ = (
@@ -185,6 +206,7 @@ class Produce:
         "request",
         "timer",
         "topics",
+        "verifying",
         "waiting",
     )
 
@@ -198,6 +220,7 @@ class Produce:
         self.leaders: dict[int, None] = {}
         self.deferred: dict[Resumed, None] | None = None
         self.waiting: list[tuple[Partition, Prepared, PartitionProduceResponse]] | None = None
+        self.verifying: Verifying | None = None
         self.timer: Timer | None = None
 
     def topic(self, topic: TopicProduceData) -> tuple[TopicProduceResponse, str | None]:
@@ -237,16 +260,31 @@ class Produce:
             slot.error_message = str(error)
             self.fail(slot, error.code, partition.topic, now_ms)
             return
-        if header.attributes & TRANSACTIONAL_FLAG:
-            code = self.transactional_refusal()
-            slot.error_message = f"{NO_TRANSACTIONS}: the partition is in none"
-            self.fail(slot, code, partition.topic, now_ms)
-            return
         if header.size_bytes != len(records):
             records = records[: header.size_bytes]
+        if header.attributes & TRANSACTIONAL_FLAG and header.producer_id >= 0:
+            if self.verifying is None:
+                transactional_id = self.request.body.transactional_id
+                assert transactional_id is not None, "checked for the whole request"
+                self.verifying = Verifying(self, transactional_id, self.request.version)
+            self.verifying.append(partition, slot, records, header, now_ms)
+        else:
+            self.append_batch(partition, slot, records, header, now_ms)
+
+    def append_batch(
+        self,
+        partition: Partition,
+        slot: PartitionProduceResponse,
+        records: WritableBuffer,
+        header: BatchHeader,
+        now_ms: int,
+        *,
+        guard: VerificationGuard | None = None,
+    ) -> None:
+        """Appends a batch, now or after it has been rewritten. For `guard` see `Partition.append_as_leader`."""
         deep = self.node.state.settings.penstock_produce_validation == "deep"
         try:
-            outcome = partition.append_as_leader(records, header, self.acks, now_ms, deep=deep)
+            outcome = partition.append_as_leader(records, header, self.acks, now_ms, deep=deep, guard=guard)
         except Exception as error:
             code = self.node.replication.partition_error("append", partition.topic, partition.index, error, now_ms)
             outcome = Rejected(code, "")
@@ -268,14 +306,6 @@ class Produce:
         order = f"rewrite for connection {connection.id}"
         directory, wall_ms = partition.log.disk.directory, self.node.scheduler.wall.at(now_ms)
         self.node.scheduler.emit(Run(RewriteOperation(deferred.reason, directory, order, owner, wall_ms)))
-
-    def transactional_refusal(self) -> ErrorCode:
-        """The error for a transactional batch, as in Kafka without a transactional id or the right to use it."""
-        node = self.node
-        name = self.request.body.transactional_id
-        if name is None or not node.gate.allows(self.request, WRITE_TRANSACTIONAL_ID, name):
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return ErrorCode.INVALID_TXN_STATE
 
     def prepared(
         self, partition: Partition, slot: PartitionProduceResponse, prepared: Prepared, header: BatchHeader, now_ms: int
@@ -348,13 +378,25 @@ class Produce:
 
     def started(self, timeout_ms: int, now_ms: int) -> Outcome:
         """All partitions are under way: arms the timeout if replicas are or may be waited for."""
-        if self.acks == ACKS_ALL and (self.waiting or self.deferred):
+        verifying = self.verifying
+        if verifying is not None and verifying.waiting:
+            self.node.dispatcher.hold(self.request.connection)
+            verifying.begin(now_ms)
+        else:
+            verifying = None
+        if self.acks == ACKS_ALL and (self.waiting or self.deferred or verifying):
             self.timer = self.node.scheduler.timers.at(self.request.arrived_ms + timeout_ms, self.expire)
         self.decided(now_ms)
         return LATER
 
+    def verified(self, now_ms: int) -> None:
+        """No batch waits for its transaction to be verified any more: lets the connection go on."""
+        self.node.dispatcher.release(self.request.connection, now_ms)
+
     def expire(self, now_ms: int) -> None:
-        """The timeout of acks=all: partitions that still wait are answered REQUEST_TIMED_OUT; their appends go on."""
+        """The timeout of acks=all: partitions that still wait are answered REQUEST_TIMED_OUT; their appends go on, if
+        no transaction had to be verified first.
+        """
         self.timer = None
         for partition, prepared, slot in self.waiting or ():
             if partition.give_up(prepared, self, slot):
@@ -362,6 +404,11 @@ class Produce:
         for owner in self.deferred or ():
             owner.slot.error_code = ErrorCode.REQUEST_TIMED_OUT
             owner.slot.base_offset = -1
+        if self.verifying is not None:
+            for each in self.verifying.waiting:
+                each.slot.error_code = ErrorCode.REQUEST_TIMED_OUT
+                each.slot.base_offset = -1
+            self.verifying.waiting.clear()
         if self.outstanding > 0:
             self.outstanding = 0
             self.answer(now_ms)

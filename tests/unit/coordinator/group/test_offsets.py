@@ -8,7 +8,7 @@ import pytest
 from unit.coordinator.world import REBALANCE_MS, SESSION_MS, World
 
 from penstock.coordinator.group import maintenance, records
-from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.offsets.committed import CommittedOffset
 from penstock.coordinator.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.errors import ErrorCode
@@ -218,7 +218,7 @@ def test_offsets_of_a_transaction_count_when_it_has_committed() -> None:
     assert world.offsets() == {}
     world.machine.replay_end_marker((7, 0), True, 11)
     assert world.state.offsets.committed.get("g", "t", 0) is not None
-    assert not world.state.offsets.in_transaction("g")
+    assert not world.state.offsets.pending.has_group("g")
 
 
 def test_offsets_of_a_transaction_that_is_aborted_never_counted() -> None:

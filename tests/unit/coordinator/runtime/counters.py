@@ -11,6 +11,7 @@ from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.coordinator.runtime.runtime import Runtime
 from penstock.coordinator.runtime.shard import Shard, Stored
 from penstock.coordinator.runtime.timers import ShardTimers
+from penstock.coordinator.runtime.transactions import Transaction, TransactionEnd
 from penstock.errors import ErrorCode
 from penstock.metadata.timeline import Timeline, TimelineMap
 from penstock.protocol.messages.group.offset_commit_key import OffsetCommitKey
@@ -21,7 +22,11 @@ P = 7
 
 
 class Counters:
-    """The machine. A name `broken` makes its replay fail, as a bug would. `replayed`: all that was, in order."""
+    """The machine. A name `broken` makes its replay fail, as a bug would; so does a marker of producer `broken_id`.
+    `replayed`: all that was, in order. `ended`: producers whose transaction has ended, and whether it has committed.
+    """
+
+    broken_id = 13
 
     last_wins: ClassVar[frozenset[int]] = frozenset({OffsetCommitKey.KEY})
 
@@ -31,6 +36,7 @@ class Counters:
         self.numbers: TimelineMap[str, int] = TimelineMap(self.timeline)
         self.producers: list[tuple[int, int]] = []
         self.markers: list[tuple[tuple[int, int], bool]] = []
+        self.ended: TimelineMap[int, bool] = TimelineMap(self.timeline)
         self.told: list[str] = []
         self.replayed: list[tuple[str, int | None]] = []
         self.expires: Callable[[Hashable], Result[Any]] = lambda key: Result()
@@ -51,7 +57,10 @@ class Counters:
         return 0
 
     def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
+        if producer[0] == self.broken_id:
+            raise ZeroDivisionError
         self.markers.append((producer, committed))
+        self.ended[producer[0]] = committed
 
     def loaded(self, now_ms: int) -> None:
         self.told.append("loaded")
@@ -119,6 +128,17 @@ class Desk:
     def write(self, result: Result[Any]) -> None:
         """Writes a result; what it is answered goes to `answers`: the response, or the code."""
         self.runtime.write(P, lambda machine: result, self.done, self.now_ms)
+
+    def put_in_transaction(self, name: str, value: int, *, producer_id: int = 5, epoch: int = 0) -> None:
+        """Writes a number as part of a producer's transaction, which has been verified."""
+        transaction = Transaction(producer_id, epoch, self.runtime.guard(P, producer_id, epoch, self.now_ms))
+        result = Result(name, [number(name, value)])
+        self.runtime.write(P, lambda machine: result, self.done, self.now_ms, transaction=transaction)
+
+    def end(self, *, commit: bool = True, producer_id: int = 5, epoch: int = 0, version: int = 0) -> None:
+        """Ends a producer's transaction; the answer is what ended it."""
+        end = TransactionEnd(producer_id, epoch, commit, 0, version)
+        self.runtime.end_transaction(P, end, self.done, self.now_ms)
 
     def done(self, response: Any, code: ErrorCode, message: str, now_ms: int) -> None:
         self.answers.append(code or response)

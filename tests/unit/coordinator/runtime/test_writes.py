@@ -191,7 +191,7 @@ def test_a_bug_in_a_replay_undoes_the_batch_and_is_not_hidden() -> None:
     assert desk.answers[2:] == ["b"]
 
 
-def broken(*_: object) -> Never:
+def broken(*_: object, **__: object) -> Never:
     raise ZeroDivisionError
 
 

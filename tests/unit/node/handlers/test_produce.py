@@ -116,14 +116,6 @@ def transactional() -> bytearray:
     return batch(b"t", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
 
 
-def test_a_transaction_cannot_be_written_to_yet(shared: Node) -> None:
-    shared.create_topic("transactions")
-    request = produce("transactions", transactional())
-    request.transactional_id = "mine"
-    answer = shared.connect().ask(request, 9).responses[0].partition_responses[0]
-    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
-
-
 @pytest.mark.parametrize(
     ("data", "code"),
     [

@@ -42,7 +42,7 @@ def delete_offsets(state: GroupState, request: OffsetDeleteRequest, now_ms: int)
 def is_kept(state: GroupState, group_id: str, topic: str, partition: int) -> bool:
     """Whether there is an offset, committed or in a transaction."""
     offsets = state.offsets
-    return offsets.committed.get(group_id, topic, partition) is not None or offsets.is_pending(
+    return offsets.committed.get(group_id, topic, partition) is not None or offsets.pending.has(
         group_id, topic, partition
     )
 
@@ -51,5 +51,5 @@ def all_tombstones(state: GroupState, group_id: str) -> list[CoordinatorRecord]:
     """The end of all offsets of a group, those in transactions included."""
     offsets = state.offsets
     places = {(topic, partition): None for topic, partition, _ in offsets.committed.each(group_id)}
-    places.update({(topic, partition): None for topic, partition, _ in offsets.pending(group_id)})
+    places.update(dict.fromkeys(offsets.pending.of_group(group_id)))
     return [records.offset_commit_tombstone(group_id, *place) for place in places]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.offsets.committed import CommittedOffset
 from penstock.coordinator.group.state import GroupState
 from penstock.errors import ErrorCode
 from penstock.protocol.message import ZERO_UUID
@@ -51,7 +51,7 @@ class Reader:
         self._group_id = group_id
         self._at = at
         self._topics = state.offsets.committed.topics(group_id, at=at) if exists else None
-        self._stable = require_stable and state.offsets.in_transaction(group_id)
+        self._stable = require_stable and state.offsets.pending.has_group(group_id)
 
     def all(self) -> list[OffsetFetchResponseTopics]:
         if self._topics is None:
@@ -89,7 +89,7 @@ class Reader:
     def _answer(
         self, topic: str, index: int, committed: CommittedOffset | None, topic_id: UUID
     ) -> OffsetFetchResponsePartitions:
-        if self._stable and self._offsets.is_pending(self._group_id, topic, index):
+        if self._stable and self._offsets.pending.has(self._group_id, topic, index):
             return OffsetFetchResponsePartitions(
                 partition_index=index, committed_offset=NO_OFFSET, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
             )

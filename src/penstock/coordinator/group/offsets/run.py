@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, overload
 from uuid import UUID
 
 from penstock.coordinator.group import records
+from penstock.coordinator.group.offsets.committed import CommittedOffset
 from penstock.coordinator.group.offsets.replay import ensure_group
-from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.offsets.state import NO_PRODUCER_ID
 from penstock.coordinator.group.offsets.stored import (
     FLEXIBLE,
     FLEXIBLE_HEAD,
@@ -28,9 +29,11 @@ from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Encoded, RecordRun
 from penstock.protocol.messages.group.offset_commit_key import OffsetCommitKey
 from penstock.protocol.messages.offset_commit_request import OffsetCommitRequestPartition
+from penstock.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestPartition
 from penstock.protocol.record_frames import encode_coordinator_key, encode_coordinator_value
 
-Partitions = Sequence[OffsetCommitRequestPartition]
+Partition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+Partitions = Sequence[OffsetCommitRequestPartition] | Sequence[TxnOffsetCommitRequestPartition]
 COLUMNS = attrgetter("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
 
 
@@ -43,15 +46,24 @@ class TopicOffsets(NamedTuple):
 
 
 class OffsetRun(RecordRun):
-    """See the module's head. They are committed at `wall_ms`, and expire as the settings say."""
+    """See the module's head. They are committed at `wall_ms`, in the transaction of a producer if one is given, and
+    expire as the settings say."""
 
-    __slots__ = ("_group_id", "_state", "_topics", "_wall_ms")
+    __slots__ = ("_group_id", "_producer_id", "_state", "_topics", "_wall_ms")
 
-    def __init__(self, state: GroupState, group_id: str, topics: Sequence[TopicOffsets], wall_ms: int) -> None:
+    def __init__(
+        self,
+        state: GroupState,
+        group_id: str,
+        topics: Sequence[TopicOffsets],
+        wall_ms: int,
+        producer_id: int = NO_PRODUCER_ID,
+    ) -> None:
         self._state = state
         self._group_id = group_id
         self._topics = topics
         self._wall_ms = wall_ms
+        self._producer_id = producer_id
 
     # One by one
 
@@ -85,7 +97,7 @@ class OffsetRun(RecordRun):
             found += zip(map(add, repeat(head), map(PARTITION.pack, indexes)), values, strict=True)
         return found
 
-    def _encoded_value(self, partition: OffsetCommitRequestPartition, topic_id: UUID) -> bytes:
+    def _encoded_value(self, partition: Partition, topic_id: UUID) -> bytes:
         message = records.offset_value(committed_of(partition, topic_id, self._wall_ms))
         return encode_coordinator_value(message, OFFSET_COMMIT_VERSION)
 
@@ -104,7 +116,7 @@ class OffsetRun(RecordRun):
                 count(offset),
             )
             committed = dict(zip(indexes, map(tuple.__new__, repeat(CommittedOffset), fields), strict=True))
-            self._state.offsets.committed.put_all(self._group_id, topic, committed)
+            self._state.offsets.put_all(self._producer_id, self._group_id, topic, committed)
             offset += len(partitions)
 
 
@@ -123,9 +135,7 @@ def one_by_one(
             yield records.offset_commit(group_id, topic, partition.partition_index, committed)
 
 
-def committed_of(
-    partition: OffsetCommitRequestPartition, topic_id: UUID, wall_ms: int, record_offset: int = -1
-) -> CommittedOffset:
+def committed_of(partition: Partition, topic_id: UUID, wall_ms: int, record_offset: int = -1) -> CommittedOffset:
     """An offset that is committed now, and does not expire by itself."""
     return CommittedOffset(
         partition.committed_offset,

@@ -12,8 +12,8 @@ from functools import lru_cache
 from struct import Struct
 from uuid import UUID
 
+from penstock.coordinator.group.offsets.committed import CommittedOffset
 from penstock.coordinator.group.offsets.replay import ensure_group
-from penstock.coordinator.group.offsets.state import CommittedOffset
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.shard import Stored
 from penstock.protocol.message import ZERO_UUID

@@ -1,0 +1,338 @@
+"""Sends the markers of ended transactions to the leaders of their partitions (WriteTxnMarkers), until all have them.
+
+Markers wait by broker; one request a broker is under way, with what has come meanwhile, up to a bound. The newest
+version of the request that the other side serves is used; from 2 on it says the transaction version (KIP-1228).
+
+- A broker that does not answer is asked again after longer and longer waits. What waits for it then goes to the
+  partitions' leaders by the metadata of that time.
+- A partition whose leader refuses is tried again after a while, with the leader that it has then.
+- A partition without a leader is kept aside until its registration changes, looked at again from time to time.
+- A partition that is deleted needs no marker.
+
+So a partition delays its own transactions only. An end stops when its coordinator is another one, and at an answer that
+says so (TRANSACTION_COORDINATOR_FENCED) or that the producer is past it (INVALID_PRODUCER_EPOCH), as in Kafka: the next
+coordinator of the id goes on. Source: TransactionMarkerChannelManager of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.coordinator.transaction.state import Ending
+from penstock.coordinator.transaction.transaction import PREPARE_COMMIT
+from penstock.errors import ErrorCode
+from penstock.events import events
+from penstock.metadata.image import NO_LEADER
+from penstock.node.limits import (
+    MARKER_FAILURES_TOLD,
+    MARKERS_BACKOFF_MAX_MS,
+    MARKERS_BACKOFF_MS,
+    MARKERS_PER_PART_MAX,
+    MARKERS_PER_REQUEST_MAX,
+    MARKERS_RETRY_MS,
+    MARKERS_UNPLACED_LOOK_MS,
+)
+from penstock.node.outgoing import Outgoing
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
+from penstock.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from penstock.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from penstock.metadata.delta import MetadataDelta
+    from penstock.protocol.message import Message
+
+CHANNEL = "transaction markers"
+NO_MARKER = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
+"""After these a partition needs no marker any more."""
+OVER = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""After these the end is another coordinator's."""
+
+TopicPartition = tuple[str, int]
+
+logger = events("node.markers")
+
+
+class Part:
+    """Some partitions of an end that go to one broker together.
+
+    `index`: the coordinator's partition. `failures`: how often these partitions have refused the marker.
+    """
+
+    __slots__ = ("ending", "failures", "index", "partitions")
+
+    def __init__(self, index: int, ending: Ending, partitions: list[TopicPartition], failures: int) -> None:
+        self.index = index
+        self.ending = ending
+        self.partitions = partitions
+        self.failures = failures
+
+
+class Destination:
+    """What waits for one broker.
+
+    `under_way`: a request is. `planned`: the next one will leave, at the next turn or after a wait. `failures`: how
+    many requests in a row had no answer.
+    """
+
+    __slots__ = ("failures", "planned", "under_way", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Part] = deque()
+        self.under_way = False
+        self.planned = False
+        self.failures = 0
+
+
+class Markers:
+    """See the module's head.
+
+    Args:
+        coordinator_epoch: the leader epoch of a partition of the coordinator's topic that this node leads; None if it
+            does not. marked: told of an end, with its partition of the coordinator's topic and the time, whose
+            partitions all have the marker.
+    """
+
+    def __init__(
+        self,
+        state: NodeState,
+        scheduler: Scheduler,
+        outgoing: Outgoing,
+        *,
+        coordinator_epoch: Callable[[int], int | None],
+        marked: Callable[[int, Ending, int], None],
+    ) -> None:
+        self._state = state
+        self._scheduler = scheduler
+        self._outgoing = outgoing
+        self._coordinator_epoch = coordinator_epoch
+        self._marked = marked
+        self._destinations: dict[int, Destination] = {}
+        self._unplaced: dict[TopicPartition, list[tuple[int, Ending]]] = {}
+        self._looking = False
+
+    @property
+    def unplaced(self) -> int:
+        """How many markers wait for a leader of their partition."""
+        return sum(map(len, self._unplaced.values()))
+
+    @property
+    def waiting(self) -> int:
+        """How many markers wait for the broker that leads their partition."""
+        return sum(len(part.partitions) for each in self._destinations.values() for part in each.waiting)
+
+    def send(self, index: int, ending: Ending, now_ms: int) -> None:
+        """Has an end marked in all its partitions. `index`: the coordinator's partition."""
+        partitions = [(topic, each) for topic, indexes in ending.remaining.items() for each in sorted(indexes)]
+        self._do(self._place([Part(index, ending, partitions, 0)]))
+
+    def published(self, delta: MetadataDelta, now_ms: int) -> None:
+        """Looks again at partitions without a leader whose registration has changed."""
+        if not self._unplaced:
+            return
+        gone = {topic.name for topic in delta.deleted_topics.values()}
+        changed = [(topic.name, index) for topic in delta.topics.values() for index in topic.partitions]
+        found = [each for each in changed if each in self._unplaced]
+        if gone:
+            found += [each for each in self._unplaced if each[0] in gone]
+        if found:
+            self._do(self._place(self._take_unplaced(dict.fromkeys(found))))
+
+    # Where markers go
+
+    def _do(self, steps: Iterator[None]) -> None:
+        """Does the first step now; the others are long work."""
+        if next(steps, steps) is not steps:
+            self._scheduler.do(steps)
+
+    def _place(self, parts: Iterable[Part]) -> Iterator[None]:
+        """Has partitions wait for their leaders, some in each step. What is over is dropped."""
+        done = 0
+        for part in parts:
+            for start in range(0, max(1, len(part.partitions)), MARKERS_PER_PART_MAX):
+                if part.ending.over:
+                    break
+                some = part.partitions[start : start + MARKERS_PER_PART_MAX]
+                self._place_some(part, some)
+                done += len(some) + 1
+                if done >= MARKERS_PER_PART_MAX:
+                    done = 0
+                    yield
+            self._finish_if_marked(part)
+
+    def _place_some(self, part: Part, partitions: list[TopicPartition]) -> None:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            leader = self._leader_of(partition)
+            if leader is None:
+                part.ending.is_marked(*partition)
+            else:
+                by_leader.setdefault(leader, []).append(partition)
+        for leader, led in by_leader.items():
+            if leader == NO_LEADER:
+                for partition in led:
+                    self._unplaced.setdefault(partition, []).append((part.index, part.ending))
+                self._look_later()
+            else:
+                destination = self._destinations.setdefault(leader, Destination())
+                destination.waiting.append(Part(part.index, part.ending, led, part.failures))
+                self._plan(leader, destination, 0)
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        """The broker to ask; NO_LEADER if there is none that can be reached; None for a partition that is gone."""
+        registration = self._state.image.partition(*partition)
+        if registration is None:
+            return None
+        broker = self._state.image.brokers.get(registration.leader)
+        reachable = broker is not None and not broker.fenced and self._state.peer(registration.leader) is not None
+        return registration.leader if reachable else NO_LEADER
+
+    def _look_later(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self._scheduler.timers.at(self._scheduler.now_ms + MARKERS_UNPLACED_LOOK_MS, self._look, duty=True)
+
+    def _look(self, now_ms: int) -> None:
+        self._looking = False
+        if not self._state.stopping:
+            self._do(self._place(self._take_unplaced(dict.fromkeys(self._unplaced))))
+
+    def _take_unplaced(self, partitions: Iterable[TopicPartition]) -> Iterator[Part]:
+        for partition in partitions:
+            for index, ending in self._unplaced.pop(partition, ()):
+                yield Part(index, ending, [partition], 0)
+
+    # Requests
+
+    def _plan(self, broker_id: int, destination: Destination, delay_ms: int) -> None:
+        """Sends at the next turn at the earliest, so that all markers of this one go together."""
+        if not destination.under_way and not destination.planned:
+            destination.planned = True
+            at_ms = self._scheduler.now_ms + delay_ms
+            self._scheduler.timers.at(at_ms, partial(self._send, broker_id, destination))
+
+    def _send(self, broker_id: int, destination: Destination, now_ms: int) -> None:
+        destination.planned = False
+        parts = self._next_parts(broker_id, destination)
+        peer = self._state.peer(broker_id)
+        if not parts or self._state.stopping:
+            if not destination.waiting:
+                self._destinations.pop(broker_id, None)
+            return
+        if peer is None:
+            self._do(self._place(parts))
+            return
+        destination.under_way = True
+        self._outgoing.call(
+            peer,
+            WriteTxnMarkersRequest(markers=[self._marker(part) for part in parts]),
+            timeout_ms=self._state.settings.request_timeout_ms,
+            done=lambda answer, reason, at_ms: self._answered(broker_id, destination, parts, answer, at_ms),
+            now_ms=now_ms,
+            channel=CHANNEL,
+        )
+
+    def _next_parts(self, broker_id: int, destination: Destination) -> list[Part]:
+        """What goes with the next request. Parts that are over are dropped; those with another leader go there."""
+        parts: list[Part] = []
+        moved: list[Part] = []
+        room = MARKERS_PER_REQUEST_MAX
+        while destination.waiting and room >= len(destination.waiting[0].partitions):
+            part = destination.waiting.popleft()
+            if part.ending.over or self._coordinator_epoch(part.index) is None:
+                continue
+            room -= len(part.partitions)
+            if all(self._leader_of(each) == broker_id for each in part.partitions):
+                parts.append(part)
+            else:
+                moved.append(part)
+        if moved:
+            self._do(self._place(moved))
+        if not parts and destination.waiting:
+            self._plan(broker_id, destination, 0)
+        return parts
+
+    def _marker(self, part: Part) -> WritableTxnMarker:
+        transaction = part.ending.transaction
+        topics: dict[str, list[int]] = {}
+        for topic, index in part.partitions:
+            topics.setdefault(topic, []).append(index)
+        return WritableTxnMarker(
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.epoch,
+            transaction_result=transaction.state is PREPARE_COMMIT,
+            topics=[WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
+            coordinator_epoch=self._coordinator_epoch(part.index) or 0,
+            transaction_version=transaction.client_version,
+        )
+
+    # Answers
+
+    def _answered(
+        self, broker_id: int, destination: Destination, parts: list[Part], answer: Message | None, now_ms: int
+    ) -> None:
+        destination.under_way = False
+        if isinstance(answer, WriteTxnMarkersResponse):
+            destination.failures = 0
+            codes = {
+                (marker.producer_id, topic.name, partition.partition_index): partition.error_code
+                for marker in answer.markers
+                for topic in marker.topics
+                for partition in topic.partitions
+            }
+            refused = [left for part in parts if (left := self._heard(part, codes)) is not None]
+            if refused:
+                self._scheduler.timers.at(now_ms + MARKERS_RETRY_MS, lambda at_ms: self._do(self._place(refused)))
+            if destination.waiting:
+                self._plan(broker_id, destination, 0)
+            return
+        destination.failures += 1
+        delay_ms = min(MARKERS_BACKOFF_MAX_MS, MARKERS_BACKOFF_MS << min(destination.failures, 10))
+        self._plan(broker_id, destination, delay_ms)
+        parts += destination.waiting
+        destination.waiting.clear()
+        self._do(self._place(parts))
+
+    def _heard(self, part: Part, codes: dict[tuple[int, str, int], int]) -> Part | None:
+        """Takes the answers to a part. Returns what is to be tried again, if anything."""
+        ending = part.ending
+        producer_id = ending.transaction.producer_id
+        refused = []
+        for topic, index in part.partitions:
+            if ending.over:
+                return None
+            code = ErrorCode(codes.get((producer_id, topic, index), ErrorCode.REQUEST_TIMED_OUT))
+            if code in NO_MARKER:
+                ending.is_marked(topic, index)
+            elif code in OVER:
+                self._tell("the markers of a transaction are left to its next coordinator", part, topic, index, code)
+                ending.finish()
+            else:
+                refused.append((topic, index))
+                if part.failures + 1 == MARKER_FAILURES_TOLD:
+                    self._tell("a transaction waits for its marker in a partition", part, topic, index, code)
+        if refused:
+            return Part(part.index, ending, refused, part.failures + 1)
+        self._finish_if_marked(part)
+        return None
+
+    def _tell(self, what: str, part: Part, topic: str, index: int, code: ErrorCode) -> None:
+        ending = part.ending
+        logger.warning(
+            what,
+            transactional_id=ending.transactional_id,
+            producer_id=ending.transaction.producer_id,
+            partition=f"{topic}-{index}",
+            error=code.name,
+        )
+
+    def _finish_if_marked(self, part: Part) -> None:
+        if not part.ending.remaining and not part.ending.over:
+            self._marked(part.index, part.ending, self._scheduler.now_ms)
