@@ -1,4 +1,5 @@
-"""Transactions through our client and commands: against Apache Kafka, with transaction.version 2 and before it."""
+"""Transactions through our client and commands: against Penstock, and where Java is there against Apache Kafka, alike;
+with transaction.version 2 and before it."""
 
 from __future__ import annotations
 
@@ -31,13 +32,13 @@ from penstock.client.admin import (
     wait_for_topic,
 )
 from penstock.client.client import LATEST, READ_COMMITTED, Client
+from penstock.client.features import UpgradeType, describe_features, update_features
 from penstock.client.producer import Message, Producer, producer_identity
-from penstock.client.transactional import Transactions
+from penstock.client.transactional import TRANSACTION_VERSION, Transactions
 from penstock.client.transactions import describe_transaction, end_transaction, find_hanging, list_transactions
 from penstock.errors import ErrorCode, RequestError
 from penstock.records.builder import BatchBuilder
-
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+from penstock.testing.broker import LocalBroker
 
 _numbers = count()
 PARTITIONS = 3
@@ -45,12 +46,30 @@ VERIFICATION = "transaction.partition.verification.enable"
 PRODUCE_OF_V1 = 11
 
 
-@pytest.fixture(scope="module", params=[2, 1], ids=["v2", "v1"])
+JAVA = [pytest.mark.java, pytest.mark.slow]
+BROKERS = [
+    pytest.param(("penstock", 2), id="penstock-v2"),
+    pytest.param(("penstock", 1), id="penstock-v1"),
+    pytest.param(("kafka", 2), id="kafka-v2", marks=JAVA),
+    pytest.param(("kafka", 1), id="kafka-v1", marks=JAVA),
+]
+
+
+@pytest.fixture(scope="module", params=BROKERS)
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     """A running broker with this transaction.version."""
-    features = {"share.version": 0, "streams.version": 0, "transaction.version": request.param}
-    with KafkaPeer(features=features) as broker:
+    name, level = request.param
+    with LocalBroker() if name == "penstock" else KafkaPeer() as broker:
+        run(broker.bootstrap, lambda client: set_level(client, level))
         yield broker.bootstrap
+
+
+async def set_level(client: Client, level: int) -> None:
+    """Finalizes a transaction.version."""
+    (now,) = [each.level for each in await describe_features(client, [1]) if each.name == TRANSACTION_VERSION]
+    if now != level:
+        kind = UpgradeType.UPGRADE if now < level else UpgradeType.SAFE_DOWNGRADE
+        await update_features(client, {TRANSACTION_VERSION: (level, kind)})
 
 
 @pytest.fixture
@@ -118,6 +137,17 @@ def read(command: Command, topic: str, isolation: str = "read_committed") -> lis
     return sorted(map(int, command("consume", topic, "--isolation", isolation)[1].split()))
 
 
+def sees(command: Command, topic: str, values: list[int], isolation: str = "read_committed") -> None:
+    """Waits until a reader sees just these: a commit is answered before its markers are written."""
+    found: list[int] = []
+
+    def come() -> bool:
+        found[:] = read(command, topic, isolation)
+        return found == values
+
+    wait_until(come, f"{isolation} sees {values}, saw {found}", timeout_s=20)
+
+
 def test_committed_transactions_are_seen_and_aborted_ones_are_not(
     bootstrap: str, topic: str, name: str, penstock_command: Command
 ) -> None:
@@ -130,8 +160,8 @@ def test_committed_transactions_are_seen_and_aborted_ones_are_not(
         await write(producer, range(50, 60))  # stays open
 
     run(bootstrap, job)
-    assert read(penstock_command, topic) == [*range(10), *range(20, 30), *range(40, 50)]
-    assert read(penstock_command, topic, "read_uncommitted") == list(range(60))
+    sees(penstock_command, topic, [*range(10), *range(20, 30), *range(40, 50)])
+    sees(penstock_command, topic, list(range(60)), "read_uncommitted")
 
 
 def test_a_second_producer_fences_the_first_and_aborts_what_it_had_open(
@@ -149,7 +179,7 @@ def test_a_second_producer_fences_the_first_and_aborts_what_it_had_open(
         await second.end(committed=True)
 
     run(bootstrap, job)
-    assert read(penstock_command, topic) == list(range(10, 15))
+    sees(penstock_command, topic, list(range(10, 15)))
 
 
 def test_a_transaction_is_listed_described_and_ended_by_its_id(
@@ -181,12 +211,12 @@ def test_a_transaction_is_listed_described_and_ended_by_its_id(
     assert penstock_command("transactions", "list", "--state", "dead")[1] == "no such transactional ids\n"
     assert penstock_command("transactions", "list", "--match", "(")[0] == 2
     assert penstock_command("transactions", "abort", "--transactional-id", name)[0] == 2  # without --yes
-    assert read(penstock_command, topic) == []
+    sees(penstock_command, topic, [])
     code, out, error = penstock_command("transactions", "abort", "--transactional-id", name, "--yes")
     assert (code, error) == (0, "")
     assert out.startswith(f"ended: {name} is ")
-    assert read(penstock_command, topic) == []
-    assert run(bootstrap, lambda client: stable(client, topic)) == [2, 2, 0]
+    sees(penstock_command, topic, [])
+    is_stable(bootstrap, topic, {0: 2, 1: 2, 2: 0})
     assert "has no transaction under way" in penstock_command("transactions", "abort", "--transactional-id", name)[1]
     assert penstock_command("transactions", "abort", "--transactional-id", "no-such-id", "--yes")[0] == 1
 
@@ -196,6 +226,16 @@ async def stable(client: Client, topic: str) -> list[int]:
     partitions = [(topic, index) for index in range(PARTITIONS)]
     found = await client.offsets(partitions, LATEST, isolation=READ_COMMITTED)
     return [found[each].offset for each in partitions]
+
+
+def is_stable(bootstrap: str, topic: str, wanted: dict[int, int]) -> None:
+    """Waits until these partitions have these last stable offsets."""
+
+    def come() -> bool:
+        found = run(bootstrap, lambda client: stable(client, topic))
+        return all(found[partition] == offset for partition, offset in wanted.items())
+
+    wait_until(come, f"last stable offsets are {wanted}", timeout_s=20)
 
 
 @contextmanager
@@ -247,7 +287,7 @@ def test_a_hanging_transaction_is_found_and_ended_by_one_command(
 
     hanging_id = leave_hanging(bootstrap, topic, 1)
     run(bootstrap, commit)
-    assert read(penstock_command, topic) == [101, 102, 104, 105, 107, 108]
+    sees(penstock_command, topic, [101, 102, 104, 105, 107, 108])
     code, out, error = penstock_command("transactions", "hanging", "--topic", topic, "--longer-than", "0s", "--json")
     assert (code, error) == (0, "")
     (found,) = json.loads(out)
@@ -276,7 +316,7 @@ def test_a_hanging_transaction_is_found_and_ended_by_one_command(
     assert (code, f"does not hang: {name} is Ongoing" in error) == (2, True)
     code, out, error = penstock_command(*words, "--yes")
     assert (code, error) == (0, "")
-    assert read(penstock_command, topic) == list(range(100, 109))
+    sees(penstock_command, topic, list(range(100, 109)))
     assert penstock_command("transactions", "hanging", "--longer-than", "0s")[1].startswith("no transaction hangs")
 
 
@@ -286,9 +326,9 @@ def test_a_transaction_is_aborted_by_its_producers_id_and_epochs(
     hanging_id = leave_hanging(bootstrap, topic, 2)
     words = ["transactions", "abort", "--topic", topic, "--partition", "2", "--producer-id", str(hanging_id), "--yes"]
     assert penstock_command(*words)[0] == 2
-    assert run(bootstrap, lambda client: stable(client, topic))[2] == 0
+    is_stable(bootstrap, topic, {2: 0})
     assert penstock_command(*words, "--producer-epoch", "0", "--coordinator-epoch", "-1")[0] == 0
-    assert run(bootstrap, lambda client: stable(client, topic))[2] == 4
+    is_stable(bootstrap, topic, {2: 4})
 
     async def search(client: Client) -> Any:
         return await find_hanging(client, [(topic, 2)], older_than_ms=0, now_ms=time.time_ns() // 1_000_000 + 1000)
@@ -303,7 +343,7 @@ def test_what_librdkafka_leaves_open_is_ended_by_its_id(bootstrap: str, topic: s
     producer.produce(topic, b"x", partition=0)
     assert producer.flush(30) == 0
     run(bootstrap, lambda client: end_transaction(client, name))
-    assert run(bootstrap, lambda client: stable(client, topic))[0] == 2
+    is_stable(bootstrap, topic, {0: 2})
     with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
         producer.commit_transaction(30)
 
@@ -313,12 +353,12 @@ def test_produce_in_one_transaction_and_in_several(penstock_command: Command, to
     words = ("produce", topic, "--transactional-id", name, "--json")
     code, out, error = penstock_command(*words, stdin=lines)
     assert (code, json.loads(out)["records"], error) == (0, 25, "")
-    assert read(penstock_command, topic) == list(range(25))
+    sees(penstock_command, topic, list(range(25)))
     torn = "".join(f"k:{number}\n" for number in range(100, 125)) + "no separator\n"
     several = ("--transaction-records", "10", "--key-separator", ":")
     code, _, error = penstock_command(*words, *several, stdin=torn)
     assert (code, "the transaction is aborted; 20 records were committed before it" in error) == (2, True)
-    assert read(penstock_command, topic) == [*range(25), *range(100, 120)]
+    sees(penstock_command, topic, [*range(25), *range(100, 120)])
     assert penstock_command(*words, "--transaction-timeout", "20m", stdin=lines)[2].startswith(
         f"error: transactional id {name}: its timeout must be above 0"
     )
@@ -337,8 +377,8 @@ def test_a_produce_that_is_told_to_end_aborts_its_transaction(
     process.send_signal(end)
     assert process.wait(30) == 128 + end
     process.stdin.close()
-    assert run(bootstrap, lambda client: stable(client, topic))[0] == 3
-    assert read(penstock_command, topic) == []
+    is_stable(bootstrap, topic, {0: 3})
+    sees(penstock_command, topic, [])
 
 
 def test_a_produce_whose_id_is_taken_over_says_so(
@@ -355,7 +395,7 @@ def test_a_produce_whose_id_is_taken_over_says_so(
     assert process.returncode == 1
     assert f"transactional id {name}: another producer has taken it over" in error
     assert "0 records were committed before it" in error
-    assert read(penstock_command, topic) == [2]
+    sees(penstock_command, topic, [2])
 
 
 def test_an_unknown_id_is_said(bootstrap: str) -> None:
