@@ -151,7 +151,8 @@ def test_kafkas_own_smoke_test_of_streams(place: Place, tmp_path: Path) -> None:
     driver = start("driver", "run")
     try:
         deadline_s = time.monotonic() + TIMEOUT_S
-        while "PROCESSED" not in log("two") and driver.poll() is None:
+        while "processed" not in log("two"):
+            assert all(process.poll() is None for process in (*clients, driver)), log("two")
             assert time.monotonic() < deadline_s, log("two")
             time.sleep(0.1)
         clients[1].kill()
