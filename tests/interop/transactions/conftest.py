@@ -23,8 +23,8 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
 }
 """So that transactions time out and groups rebalance quickly with both."""
-FEATURES = {each: 0 for each in LACKING_FEATURES if each != "transaction.version"}
-"""What Apache Kafka is formatted with: transactions of version 2."""
+FEATURES = dict.fromkeys(LACKING_FEATURES, 0)
+"""What Apache Kafka is formatted with: all but what Penstock lacks."""
 
 _numbers = count()
 

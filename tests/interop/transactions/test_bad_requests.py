@@ -1,14 +1,15 @@
 """What no well-behaved producer does, told to Penstock and to Apache Kafka: both answer the same, step by step.
 
-Where they differ on purpose, `DIFFERENCES` has the step with the reason. A difference which is not in it fails, and so
+Where they differ on purpose, `IN_HISTORIES` has the step with the reason. A difference which is not in it fails, and so
 does an entry that no longer differs. At transaction.version 2, and at 1, where epochs grow less often.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
+from interop.bad_input.differences import IN_HISTORIES
 from interop.kafka_peer import KafkaPeer
 from interop.transactions.bad_requests import HISTORIES, History, told
 from interop.transactions.conftest import FEATURES, SETTINGS
@@ -17,9 +18,6 @@ from interop.transactions.raw import Raw
 from penstock.testing.broker import LocalBroker
 
 pytestmark = pytest.mark.java
-
-DIFFERENCES: Mapping[tuple[str, str], str] = {}
-"""By history and step."""
 
 Pair = tuple[str, str]
 
@@ -48,7 +46,7 @@ def test_penstock_answers_as_kafka_does(brokers: Pair, level: int, history: Hist
     assert len(ours) == len(kafkas) > 0
     different = [pair for pair in zip(ours, kafkas, strict=True) if pair[0] != pair[1]]
     steps = {our.partition(":")[0] for our, _ in different}
-    listed = {step for name, step in DIFFERENCES if name == history.__name__}
+    listed = {step for name, step in IN_HISTORIES if name == history.__name__}
     unexpected = [pair for pair in different if pair[0].partition(":")[0] not in listed]
     assert not unexpected, "\n".join(f"Penstock: {our}\nKafka:    {their}" for our, their in unexpected)
     assert listed <= steps, f"listed as different, and they no longer are: {listed - steps}"

@@ -41,7 +41,14 @@ LONG_MS, SHORT_MS = 60_000, 1_000
 RECORDS, BATCH = 60, 10
 
 
-@pytest.fixture(scope="module", params=CLIENTS)
+EVERY_DAY = ("librdkafka", "java", "franz-go")
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    return [] if name in EVERY_DAY else [pytest.mark.slow]
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=marks(name)) for name in CLIENTS])
 def name(request: pytest.FixtureRequest) -> str:
     found: str = request.param
     return found
@@ -127,7 +134,9 @@ def test_a_transaction_that_takes_too_long_is_aborted(place: Place, client: Tran
     assert read_by_both(place, client, topic, 0, "last") == ["in-time", "last"]
 
 
-@pytest.mark.parametrize(("name", "protocol"), PROTOCOLS, scope="module")
+@pytest.mark.parametrize(
+    ("name", "protocol"), [pytest.param(*each, marks=marks(each[0])) for each in PROTOCOLS], scope="module"
+)
 def test_records_are_copied_once_with_the_offsets_of_their_group(
     place: Place, client: TransactionalClient, protocol: str, number: int
 ) -> None:

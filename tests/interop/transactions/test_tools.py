@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,7 +104,10 @@ def table(text: str) -> list[dict[str, str]]:
     if not lines:
         return []
     names, *rows = lines
-    kept = [{name: value for name, value in zip(names, row, strict=True) if name not in OF_THIS_RUN} for row in rows]
+    kept = [
+        {name: value for name, value in zip_longest(names, row, fillvalue="") if name not in OF_THIS_RUN}
+        for row in rows
+    ]
     return sorted(kept, key=str)
 
 
