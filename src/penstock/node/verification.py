@@ -234,7 +234,7 @@ class Verifier:
         self.failures += len(errors)
         self.times.add(now_ms - verification.begun_ms)
         what = "what waits for a transaction to be verified"
-        self._scheduler.guarded("verification", what, verification.done, errors, now_ms)
+        self._scheduler.guarded("call", what, verification.done, errors, now_ms)
 
     def samples(self) -> Iterator[Sample]:
         """The metrics, under Kafka's names."""
