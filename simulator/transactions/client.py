@@ -30,7 +30,7 @@ from penstock.protocol.messages.produce_request import PartitionProduceData, Pro
 from penstock.records.builder import BatchBuilder
 from simulator.cluster.client import ClusterClient
 from simulator.cluster.load import AGAIN, RETRY_MS
-from simulator.transactions.history import NO_CAUSE, Identity, Place, Transaction
+from simulator.transactions.history import NO_CAUSE, Identity, LedgerHistory, Place, Transaction
 from simulator.transactions.load import BY_EPOCHS, TRANSACTION_VERSION, TransactionLoad
 from simulator.transactions.process import TIMEOUT_MS, Operation, Process, Resume, Steps
 from simulator.world.checks import check
@@ -120,6 +120,7 @@ class TransactionalClient(Process):
         self._number = 0
         self._bump = False
         self._anew = False
+        self._repeats = False
         self._asked = 0
         self._begun_ms = 0
 
@@ -199,13 +200,15 @@ class TransactionalClient(Process):
         if code is not ErrorCode.CONCURRENT_TRANSACTIONS:
             self._bump = True
 
-    def repeat(self, address: Address, message: Message, version: int) -> None:
-        """A request that was sent is perhaps sent once more, later, by another connection."""
-        if self.random.random() < self.load.repeat_probability:
-            self.load.count(f"repeated {message.NAME}")
-            delay_ms = self.random.randrange(self.load.repeated_after_ms)
-            operation: Operation = partial(self._ask_again, address, message, version)
-            self.simulation.after_ms(delay_ms, lambda: operation(lambda response: None))
+    def repeat(self, address: Address, message: Message, version: int) -> bool:
+        """A request that was sent is perhaps sent once more, later, by another connection; whether it is."""
+        if self.random.random() >= self.load.repeat_probability:
+            return False
+        self.load.count(f"repeated {message.NAME}")
+        delay_ms = self.random.randrange(self.load.repeated_after_ms)
+        operation: Operation = partial(self._ask_again, address, message, version)
+        self.simulation.after_ms(delay_ms, lambda: operation(lambda response: None))
+        return True
 
     # Producer ids
 
@@ -348,8 +351,7 @@ class TransactionalClient(Process):
             if not code:
                 break
             if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                really = self.load.clients.really_leads(address, ledger)
-                check(not really, "a producer's state survives", f"{self.name}: {place} refuses {transaction}")
+                self._out_of_order(address, ledger, transaction)
             elif code not in AGAIN and code is not ErrorCode.CONCURRENT_TRANSACTIONS:
                 self._bump = True
                 self._check_fenced(code, f"a write to {place}")
@@ -362,7 +364,17 @@ class TransactionalClient(Process):
         self._sequences[place] = self._sequences.get(place, 0) + count
         for number, value in enumerate(values):
             ledger.acknowledge(answer.base_offset + number, value, sent_at_end)
-        self.repeat(address, request, version)
+        self._repeats |= self.repeat(address, request, version)
+
+    def _out_of_order(self, address: Address, ledger: LedgerHistory, transaction: Transaction) -> None:
+        """Right from a leader that has been deposed. As in Kafka also where an earlier batch has come once more while no
+        transaction was open there, and waits to be verified: none may overtake it."""
+        if self.load.clients.really_leads(address, ledger):
+            detail = f"{self.name}: {ledger.name} refuses {transaction}"
+            check(self._repeats, "a producer's state survives", detail)
+            self.load.count("out of order")
+            self._anew = True
+            raise Aborts("a write is out of order")
 
     def end(self, transaction: Transaction, *, commit: bool) -> Steps[bool]:
         """Ends the transaction; whether it is committed, as far as that is known.

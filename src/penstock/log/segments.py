@@ -84,12 +84,20 @@ class Segments:
         """Whether all but the active one are wholly on disk; they are flushed in their order."""
         return len(self.all) < 2 or self.all[-2].flushed
 
-    def replace(self, segments: Sequence[Segment], flushed_offset: int) -> None:
-        """Replaces all segments of the log; everything below the offset given is durable."""
+    def replace(self, segments: Sequence[Segment], flushed_offset: int, end_offset: int) -> None:
+        """Replaces all segments of the log, which ends at `end_offset`; what is below `flushed_offset` is durable.
+
+        Aborted transactions that only memory knew of stay known.
+        """
+        before = {segment.base_offset: segment.aborted_index for segment in self.all}
+        for segment in segments:
+            known = before.get(segment.base_offset)
+            if known is not None and known.tail:
+                segment.aborted_index.take_over(known, end_offset)
         self.all = list(segments)
         self.bases = [segment.base_offset for segment in segments]
-        for segment, end_offset in zip(segments, self.bases[1:], strict=False):
-            segment.flushed = end_offset <= flushed_offset
+        for segment, next_base in zip(segments, self.bases[1:], strict=False):
+            segment.flushed = next_base <= flushed_offset
         self.are_being_cut = False
         self.forget_positions()
 

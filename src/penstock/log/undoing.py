@@ -6,8 +6,9 @@ The log gives back what it had reserved, gets a new fuse, and reads its state fr
 needed; it takes no appends meanwhile, and readers notice nothing. The producers' state is not read: it is kept, with
 the steps of the lost appends undone, so that it still knows every batch that may be sent again.
 
-What may be lost besides: entries of an index that only memory had, which makes look-ups slower; flushes, which are due
-again; deletions of segments, whose files come back and go with the next retention.
+What may be lost besides: entries of an index that only memory had, which makes look-ups slower (those of aborted
+transactions are kept: readers of committed records would be given what was aborted); flushes, which are due again;
+deletions of segments, whose files come back and go with the next retention.
 """
 
 from __future__ import annotations

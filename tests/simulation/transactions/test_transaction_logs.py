@@ -154,6 +154,8 @@ def test_the_last_stable_offset_by_a_log(high_watermark: int, expected: int) -> 
 def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     log = Log().data(1, 0, b"a").marker(1, 0, COMMIT).data(2, 0, b"c").data(1, 0, b"d")
     assert stable_offset(batches(bytes(log.content), "log"), 4, 0) == 2
+    assert stable_offset(batches(bytes(log.content), "log"), 1, 0) == 0
+    assert stable_offset(batches(bytes(log.content), "log"), 1, 0, is_loaded=True) == 1
 
 
 def test_a_reader_of_committed_records_passes_over_aborted_ones() -> None:
