@@ -1,4 +1,4 @@
-"""Transactions of clients on a node: the APIs of the coordinator, version by version, and what comes of bad requests."""
+"""Transactions of clients on a node: the APIs of the coordinator, version by version, and bad requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from support.transaction_requests import (
 
 from penstock.coordinator.transaction.transaction import Producer
 from penstock.errors import ErrorCode
+from penstock.metadata.features import SUPPORTED_FEATURES, TRANSACTION_VERSION
 from penstock.node.transactions import TRANSACTIONS_TOPIC
+from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.list_transactions_request import ListTransactionsRequest
 from penstock.protocol.messages.list_transactions_response import ListTransactionsResponse
 from penstock.security.authorizer import AclOperation, ResourceType
@@ -70,9 +72,8 @@ def test_the_first_who_asks_has_the_topic_made_with_kafkas_configs(node: Node) -
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_the_coordinator_is_found_in_every_version(client: Client, version: int) -> None:
-    request = find("x", "y", kind=TRANSACTION_KEY)
-    request.key = "x"
-    answer = client.ask(request, version)
+    old = FindCoordinatorRequest(key_type=TRANSACTION_KEY, key="x")
+    answer = client.ask(old if version < 4 else find("x", "y", kind=TRANSACTION_KEY), version)
     found = [answer] if version < 4 else answer.coordinators
     assert [(each.error_code, each.node_id) for each in found] == [(0, 1)] * (1 if version < 4 else 2)
 
@@ -118,9 +119,9 @@ def test_a_transaction_of_version_2(node: Node, client: Client) -> None:
     assert (again.error_code, again.producer_epoch) == (0, 1)
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("level", range(SUPPORTED_FEATURES[TRANSACTION_VERSION][1] + 1))
 def test_both_kinds_of_clients_are_served_at_each_level_of_the_cluster(level: int) -> None:
-    node = Node(**ALONE, features={} if not level else {"transaction.version": level})
+    node = Node(**ALONE, features={TRANSACTION_VERSION: level} if level else {})
     node.create_topic("a", partitions=3)
     coordinate(node)
     client = node.connect()
