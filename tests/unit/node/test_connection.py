@@ -14,6 +14,7 @@ from penstock.node.handlers import registry
 from penstock.protocol.api import ApiKey
 from penstock.protocol.limits import TAGGED_FIELDS_MAX
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
 
 
 @pytest.fixture(scope="module")

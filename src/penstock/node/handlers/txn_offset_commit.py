@@ -18,11 +18,12 @@ from penstock.coordinator.runtime.transactions import Transaction
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.groups import OFFSETS_TOPIC
 from penstock.node.handlers.group_coordinator import context_of
-from penstock.node.handlers.offset_commit import BOUNDED_FROM_BYTES, LEAST_RECORD_BYTES
+from penstock.node.handlers.offset_commit import BOUNDED_FROM_BYTES, INDEX, LEAST_RECORD_BYTES
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped
 from penstock.node.verification import Errors, Operation
 from penstock.protocol.api import ApiKey
+from penstock.protocol.limits import ELEMENTS_PER_STEP
 from penstock.protocol.message import Message
 from penstock.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
@@ -39,6 +40,7 @@ from penstock.security.rights import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
+Merged = dict[str, TxnOffsetCommitResponseTopic]
 LOADING_FROM = 2
 """Clients of older versions do not know that a coordinator may be loading (KAFKA-7296)."""
 
@@ -51,10 +53,16 @@ def handle(node: Broker, request: Request[TxnOffsetCommitRequest], now_ms: int) 
     refused: list[TxnOffsetCommitResponseTopic] = []
     pace = Pace()
     for topic in body.topics:
+        if pace.is_over():
+            yield None
         yield from sort_out(node, request, topic, accepted, refused, pace=pace)
+    whole: Merged = {}
+    for start in range(0, len(refused), ELEMENTS_PER_STEP):
+        merge(whole, refused[start : start + ELEMENTS_PER_STEP])
+        yield from (None,) if start else ()
     if not accepted:
-        return TxnOffsetCommitResponse(topics=merged(refused))
-    commit = Commit(node, request, accepted, refused)
+        return TxnOffsetCommitResponse(topics=list(whole.values()))
+    commit = Commit(node, request, accepted, whole)
     try:
         return commit.begin(now_ms)
     except RequestError as error:
@@ -80,30 +88,33 @@ def sort_out(
         if some is None:
             yield None
             continue
-        bad = [each for each in some if not 0 <= each.partition_index < count]
-        good += [each for each in some if 0 <= each.partition_index < count] if bad else some
-        if bad:
+        indexes = list(map(INDEX, some))
+        if min(indexes) >= 0 and max(indexes) < count:
+            good += some
+        else:
+            good += [each for each in some if 0 <= each.partition_index < count]
+            bad = [each for each in some if not 0 <= each.partition_index < count]
             refused.append(failed_topic(topic.name, bad, code))
     if good:
         accepted.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=good))
 
 
 class Commit:
-    """One request on its way: verified, written, answered. `refused` are the answers that it has got already."""
+    """One request on its way: verified, written, answered. `whole` are the answers for what was refused before."""
 
-    __slots__ = ("index", "node", "refused", "request", "wanted")
+    __slots__ = ("index", "node", "request", "wanted", "whole")
 
     def __init__(
         self,
         node: Broker,
         request: Request[TxnOffsetCommitRequest],
         accepted: list[TxnOffsetCommitRequestTopic],
-        refused: list[TxnOffsetCommitResponseTopic],
+        whole: Merged,
     ) -> None:
         body = request.body
         self.node = node
         self.request = request
-        self.refused = refused
+        self.whole = whole
         self.index = node.coordinators.groups.topic.partition_of(body.group_id)
         self.wanted = TxnOffsetCommitRequest(
             transactional_id=body.transactional_id,
@@ -168,11 +179,7 @@ class Commit:
         context, wanted = context_of(self.request), self.wanted
 
         def done(response: TxnOffsetCommitResponse | None, code: ErrorCode, message: str, at_ms: int) -> None:
-            if response is None:
-                response = self.failed(code)
-            else:
-                response.topics = merged([*self.refused, *response.topics])
-            self.node.answer(self.request, response, at_ms)
+            self.node.answer(self.request, self.failed(code) if response is None else self.with_rest(response), at_ms)
 
         self.node.coordinators.groups.runtime.write(
             self.index,
@@ -186,7 +193,14 @@ class Commit:
         """The answer if the coordinator refuses the whole commit."""
         code = for_client(coordinator_error(code), self.request.version)
         failed = [failed_topic(topic.name, topic.partitions, code) for topic in self.wanted.topics]
-        return TxnOffsetCommitResponse(topics=merged([*self.refused, *failed]))
+        return self.with_rest(TxnOffsetCommitResponse(topics=failed))
+
+    def with_rest(self, response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+        """The coordinator's answer and what was refused before, each topic once."""
+        if self.whole:
+            merge(self.whole, response.topics)
+            response.topics = list(self.whole.values())
+        return response
 
 
 def for_client(code: ErrorCode, version: int) -> ErrorCode:
@@ -209,14 +223,12 @@ def failed_topic(
     )
 
 
-def merged(topics: Iterable[TxnOffsetCommitResponseTopic]) -> list[TxnOffsetCommitResponseTopic]:
-    """The topics of all parts of an answer, each topic once."""
-    whole: dict[str, TxnOffsetCommitResponseTopic] = {}
+def merge(whole: Merged, topics: Iterable[TxnOffsetCommitResponseTopic]) -> None:
+    """Adds the topics of a part to the whole answer, each topic once."""
     for topic in topics:
         known = whole.setdefault(topic.name, topic)
         if known is not topic:
             known.partitions.extend(topic.partitions)
-    return list(whole.values())
 
 
 def refuse(request: Request[TxnOffsetCommitRequest], code: ErrorCode, message: str) -> Message:
