@@ -61,7 +61,7 @@ class TransactionMachine:
         return len(records)
 
     def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
-        """There are no transactions in this topic itself."""
+        """Nothing: no transaction writes to this topic."""
 
     def loaded(self, now_ms: int) -> None:
         """The log is replayed: open transactions get their timers, and prepared ends go on, in steps."""

@@ -5,14 +5,13 @@ Replicated is `ids` alone. What waits for a commit, and which ends are under way
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple, Protocol
 
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.coordinator.transaction.transaction import (
     ONGOING,
     PREPARED,
-    Partitions,
     Transaction,
 )
 from penstock.errors import ErrorCode, RequestError
@@ -132,8 +131,7 @@ class Transactions:
 
     def current(self, transactional_id: str) -> Transaction | None:
         """The transaction as far as it is committed. Raises RequestError INVALID_REQUEST for the empty id."""
-        if not transactional_id:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+        check_id(transactional_id)
         if transactional_id in self.writing:
             return self.writing[transactional_id]
         return self.ids.get(transactional_id)
@@ -170,9 +168,7 @@ class Transactions:
             self.timers.set(key, (due_ms // interval_ms + 1) * interval_ms)
 
 
-def partitions_of(topics: Sequence[tuple[str, Sequence[int]]]) -> Partitions:
-    """Partitions by topic, from a request, which may name one twice."""
-    merged: dict[str, frozenset[int]] = {}
-    for topic, partitions in topics:
-        merged[topic] = merged.get(topic, frozenset()).union(partitions)
-    return merged
+def check_id(transactional_id: str) -> None:
+    """Raises RequestError INVALID_REQUEST for the empty id."""
+    if not transactional_id:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")

@@ -38,7 +38,7 @@ def handle(node: Broker, request: Request[AddOffsetsToTxnRequest], now_ms: int) 
     def operation(state: Transactions) -> Result[Any]:
         return add_partitions(state, body.transactional_id, producer, partitions, now_ms, client_version=0)
 
-    return write(node, request, operation, now_ms, respond=lambda code: AddOffsetsToTxnResponse())
+    return write(node, request, operation, respond=lambda code: AddOffsetsToTxnResponse())
 
 
 def refuse(request: Request[AddOffsetsToTxnRequest], code: ErrorCode, message: str) -> Message:

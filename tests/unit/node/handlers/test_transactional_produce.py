@@ -263,6 +263,7 @@ def test_a_silent_coordinator_ends_the_request_in_its_time_and_nothing_is_append
     client.send(in_transaction("orders", transactional(), timeout_ms=500), 12)
     node.advance(510)
     assert client.receive().responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert produced(client, "orders", batch(), partition=2).error_code == ErrorCode.NONE, "the connection goes on"
     coordinator.let_go(node)
     assert values(client) == []
     assert written(client, "orders", transactional()).error_code == ErrorCode.NONE
