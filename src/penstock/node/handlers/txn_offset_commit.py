@@ -131,9 +131,11 @@ class Commit:
         """Has the transaction verified, if that has to be, and goes on. Raises RequestError."""
         node, wanted = self.node, self.wanted
         self.check()
-        guard = node.coordinators.groups.runtime.guard(self.index, wanted.producer_id, wanted.producer_epoch, now_ms)
-        transaction = Transaction(wanted.producer_id, wanted.producer_epoch, guard)
         operation = Operation.of_txn_offset_commit(self.request.version)
+        adds = operation is Operation.ADD_PARTITION
+        producer = wanted.producer_id, wanted.producer_epoch
+        guard = node.coordinators.groups.runtime.guard(self.index, *producer, now_ms, adds=adds)
+        transaction = Transaction(*producer, guard)
         if guard is None:
             self.write(transaction, now_ms)
             return LATER

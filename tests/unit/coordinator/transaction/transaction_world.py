@@ -19,7 +19,7 @@ from penstock.coordinator.transaction.describe import describe_transaction
 from penstock.coordinator.transaction.ending import complete, end_transaction
 from penstock.coordinator.transaction.init_producer_id import init_producer_id
 from penstock.coordinator.transaction.machine import TransactionMachine
-from penstock.coordinator.transaction.partitions import Verified, add_partitions, verify_partitions
+from penstock.coordinator.transaction.partitions import add_partitions, verify_partitions
 from penstock.coordinator.transaction.state import Context, Ending, Transactions
 from penstock.coordinator.transaction.transaction import Partitions, Producer, Transaction
 from penstock.errors import ErrorCode, RequestError
@@ -209,7 +209,7 @@ class World:
             )
         )
 
-    def verify(self, producer: Producer, *partitions: tuple[str, int], of: str = T) -> Verified | ErrorCode:
+    def verify(self, producer: Producer, *partitions: tuple[str, int], of: str = T) -> Partitions | ErrorCode:
         """AddPartitionsToTxn that only verifies."""
         try:
             return self.runtime.read(

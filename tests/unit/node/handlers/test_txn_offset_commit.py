@@ -187,13 +187,29 @@ def test_clients_of_old_versions_are_not_told_that_a_coordinator_is_loading(
     assert codes(client.ask(commit({("t", 0): 5}), version)) == {("t", 0): ErrorCode[told]}
 
 
-def test_a_transaction_that_ends_while_it_is_verified_is_not_begun_again(node: Node, client: Client) -> None:
+@pytest.mark.parametrize(
+    ("version", "epoch", "told"), [(4, 0, ErrorCode.INVALID_TXN_STATE), (5, 1, ErrorCode.INVALID_PRODUCER_EPOCH)]
+)
+def test_a_transaction_that_ends_while_it_is_verified_is_not_begun_again(
+    version: int, epoch: int, told: ErrorCode, node: Node, client: Client
+) -> None:
     verifier_of(node).answers = False
-    client.send(commit({("t", 0): 5}), 5)
-    assert end(node, commit=False) == [ErrorCode.NONE]
+    client.send(commit({("t", 0): 5}), version)
+    assert end(node, epoch=epoch, commit=False) == [ErrorCode.NONE]
     verifier_of(node).answer()
-    assert codes(client.receive()) == {("t", 0): ErrorCode.INVALID_TXN_STATE}
+    assert codes(client.receive()) == {("t", 0): told}
     assert offsets_of(client, 0, stable=True) == [(0, -1)]
+
+
+def test_the_marker_of_the_transaction_before_does_not_end_one_that_is_being_added(node: Node, client: Client) -> None:
+    client.ask(commit({("t", 0): 5}), 5)
+    verifier_of(node).answers = False
+    client.send(commit({("t", 0): 6}, epoch=1), 5)
+    assert end(node, epoch=1) == [ErrorCode.NONE]
+    verifier_of(node).answer()
+    assert codes(client.receive()) == {("t", 0): ErrorCode.NONE}
+    assert end(node, epoch=2) == [ErrorCode.NONE]
+    assert offsets_of(client, 0, stable=True) == [(0, 6)]
 
 
 def test_what_comes_after_it_on_the_connection_waits_for_the_verification_and_others_do_not(
