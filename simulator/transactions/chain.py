@@ -82,6 +82,8 @@ class Chain(TransactionalClient):
                 if (yield from self.one(transaction, taken, max(taken) + 1)):
                     self.position = max(taken) + 1
                     self.taken += len(taken)
+                if self.load.clients.going_on:
+                    yield self.sleep(self.load.clients.think())
         except Fenced as fenced:
             self.is_fenced(str(fenced))
 

@@ -202,7 +202,7 @@ class TransactionalClient(Process):
 
     def repeat(self, address: Address, message: Message, version: int) -> bool:
         """A request that was sent is perhaps sent once more, later, by another connection; whether it is."""
-        if self.random.random() >= self.load.repeat_probability:
+        if self.load.patient or self.random.random() >= self.load.repeat_probability:
             return False
         self.load.count(f"repeated {message.NAME}")
         delay_ms = self.random.randrange(self.load.repeated_after_ms)
@@ -367,8 +367,8 @@ class TransactionalClient(Process):
         self._repeats |= self.repeat(address, request, version)
 
     def _out_of_order(self, address: Address, ledger: LedgerHistory, transaction: Transaction) -> None:
-        """Right from a leader that has been deposed. As in Kafka also where an earlier batch has come once more while no
-        transaction was open there, and waits to be verified: none may overtake it."""
+        """Right from a leader that has been deposed. As in Kafka also where an earlier batch has come once more while
+        no transaction was open there, and waits to be verified: none may overtake it."""
         if self.load.clients.really_leads(address, ledger):
             detail = f"{self.name}: {ledger.name} refuses {transaction}"
             check(self._repeats, "a producer's state survives", detail)

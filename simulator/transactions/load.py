@@ -33,7 +33,8 @@ class TransactionLoad:
         timeouts_ms: transaction.timeout.ms of a producer, one of these.
         old_probability: how likely a process is a client of before KIP-890.
         repeat_probability: how likely a request is sent once more, and how late at most.
-        patient: the cluster is well, and nobody gives up any more. over: nobody begins anything any more.
+        patient: the cluster is well, and nobody gives up any more. quiet_ms: when nothing comes late any more.
+        over: nobody begins anything any more.
     """
 
     clients: Load
@@ -46,6 +47,7 @@ class TransactionLoad:
     repeated_after_ms: int
     calm: bool
     patient: bool = False
+    quiet_ms: int = 0
     over: bool = False
     happened: dict[str, int] = field(default_factory=dict)
 

@@ -29,7 +29,7 @@ class MarkerRepeats:
 
     def carried(self, socket: Socket, frame: bytes | bytearray) -> None:
         """A frame is on its way."""
-        if frame[:2] != KEY or socket.host in self._clients or not self._load.repeat_probability:
+        if frame[:2] != KEY or socket.host in self._clients or self._load.patient:
             return
         if socket.peer not in {machine.host for machine in self._load.checker.machines.values()}:
             return  # an answer to a client

@@ -36,12 +36,12 @@ from simulator.transactions.chain import FETCH_OFFSETS_VERSION, Chain, fetched_o
 from simulator.transactions.churn import Churn, Slot
 from simulator.transactions.history import ALL_OR_NOTHING, COUNT, LedgerHistory, Place, TransactionHistory
 from simulator.transactions.load import INBOX, TRANSACTION_TOPIC, TRANSACTION_VERSION, TransactionLoad
-from simulator.transactions.log_rules import ENDS, LedgerLog, StableOffsets
+from simulator.transactions.log_rules import ENDS, LedgerLog, StableOffsets, whole
 from simulator.transactions.producer import TransactionProducer
 from simulator.transactions.readers import ALL_RECORDS, COMMITTED_RECORDS, LedgerReader
 from simulator.transactions.repeats import MarkerRepeats
 from simulator.transactions.scenarios import TransactionScenario
-from simulator.transactions.state_log import StateLog
+from simulator.transactions.state_log import RESTING, StateLog, Status, states
 from simulator.transactions.watcher import Watcher
 from simulator.world.checks import check
 
@@ -214,7 +214,8 @@ class TransactionWorld(ClusterWorld):
 
     def _open(self) -> list[str]:
         """Transactions that are open in a partition, as its leader has it."""
-        found = []
+        found = [] if self.simulation.now_ms >= self.transactions.quiet_ms else ["requests may come late"]
+        found += self._open_at_coordinators()
         for topic, index in self._places():
             registration = self.checker.image.partition(topic, index)
             if registration is None or registration.leader < 0:
@@ -224,6 +225,24 @@ class TransactionWorld(ClusterWorld):
             if log is not None and log.producers.ongoing:
                 found.append(f"{ENDS}: {topic}-{index} has {log.producers.ongoing}")
         return found
+
+    def _open_at_coordinators(self) -> list[str]:
+        """Transactions that are not over, by the log of the coordinators."""
+        found = []
+        for index in range(self._count(TRANSACTION_TOPIC)):
+            leader = self._internal(TRANSACTION_TOPIC, index).leader
+            if leader < 0:
+                return [f"{TRANSACTION_TOPIC}-{index} has no leader"]
+            last = {name: value for _, name, value in states(self._content(leader, TRANSACTION_TOPIC, index))}
+            for name, value in last.items():
+                if value is not None and value.transaction_status not in (*RESTING, Status.DEAD):
+                    found.append(f"{ENDS}: {name} is {Status(value.transaction_status).name}")
+        return found
+
+    def _content(self, broker_id: int, topic: str, index: int) -> bytes:
+        """What a replica has, up to the last whole batch."""
+        content = replica_bytes(self.checker.machines[broker_id], topic, index)
+        return content[: whole(content)]
 
     def _read_everything(self) -> None:
         self.transactions.over = True
