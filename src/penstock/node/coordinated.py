@@ -76,9 +76,7 @@ class LedPartition:
         )
         return appended.next_offset
 
-    def guard(
-        self, producer_id: int, producer_epoch: int, now_ms: int, *, adds: bool = False
-    ) -> VerificationGuard | None:
+    def guard(self, producer_id: int, producer_epoch: int, now_ms: int, *, adds: bool) -> VerificationGuard | None:
         self._use_open(now_ms)
         return self._partition.log.producers.guard(producer_id, producer_epoch, adds=adds)
 

@@ -197,8 +197,7 @@ class Runtime(Generic[M]):
         self, index: int, producer_id: int, producer_epoch: int, now_ms: int, *, adds: bool = False
     ) -> VerificationGuard | None:
         """What is to be taken before a producer's transaction is verified, for the write after that; None if the
-        transaction is open in the partition already. For `adds` see `PartitionLog.guard`. Raises as `active`, and
-        RequestError if the log cannot be asked.
+        transaction is open in the partition already. Raises as `active` and `PartitionLog.guard`.
         """
         return self.active(index).log.guard(producer_id, producer_epoch, now_ms, adds=adds)
 
