@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.log.checked_times import TimesNotChecked, must_be_checked
-from penstock.log.damaged_index import DamagedFileError, aborted_in
+from penstock.log.damaged_index import DamagedFileError, aborted_from
 from penstock.log.disk import Disk, FileSlice
 from penstock.log.limits import POSITION_HINTS_MAX, TIMES_CHECKED_AT_ONCE_MAX
 from penstock.log.lookup import check_largest, cut, first_at_time, first_of_max_time, locate
@@ -244,7 +244,7 @@ class Segments:
         found = []
         start = max(bisect_right(self.bases, offset) - 1, 0)
         for segment, end_offset in zip(self.all[start:], [*self.bases[start + 1 :], None], strict=False):
-            for aborted in map(AbortedTransaction._make, aborted_in(self.disk, segment, end_offset)):
+            for aborted in map(AbortedTransaction._make, aborted_from(self.disk, segment, offset, end_offset)):
                 if aborted.last_offset >= offset and aborted.first_offset < upper_offset:
                     found.append(aborted)
                 if aborted.last_stable_offset >= upper_offset:
