@@ -32,6 +32,12 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 TransactionCoordinator = Coordinator[TransactionMachine]
 
 
+def ending_of(coordinator: TransactionCoordinator, transactional_id: str) -> Ending | None:
+    """The end whose markers are being written, if this node coordinates the transactional id and there is one."""
+    shard = coordinator.runtime.shards.get(coordinator.topic.partition_of(transactional_id))
+    return None if shard is None else shard.machine.state.endings.get(transactional_id)
+
+
 def transactions_topic(settings: Settings) -> TopicSpec:
     """How `__transaction_state` is created."""
     return TopicSpec(

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from penstock.coordinator.limits import (
-    COORDINATOR_TIMER_RETRY_MS,
-    ENDINGS_PER_STEP,
-    ENDINGS_RESUMED_MAX,
-    TRANSACTIONAL_IDS_PER_STEP,
-)
+from penstock.coordinator.limits import ENDINGS_PER_STEP, TRANSACTIONAL_IDS_PER_STEP
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.coordinator.runtime.shard import Stored
 from penstock.coordinator.transaction import ending, expiry, writing
@@ -86,10 +81,9 @@ class TransactionMachine:
 
 
 def resume(state: Transactions, key: tuple[str, ...], now_ms: int) -> Result[None]:
-    """Looks at some transactions that were found open or prepared; waits while very many ends are under way."""
-    if len(state.endings) >= ENDINGS_RESUMED_MAX:
-        state.timers.set(key, now_ms + COORDINATOR_TIMER_RETRY_MS)
-        return Result()
+    """Looks at some transactions that were found open or prepared. It waits for none of them: the markers of any number
+    may have to wait for a partition that is offline.
+    """
     prepared = 0
     for _ in range(min(TRANSACTIONAL_IDS_PER_STEP, len(state.found))):
         if prepared == ENDINGS_PER_STEP:
