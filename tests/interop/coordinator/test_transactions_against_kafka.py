@@ -19,7 +19,14 @@ from unit.coordinator.transaction.transaction_world import START_MS, Answer, Wor
 
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.transaction import ending as endings
-from penstock.coordinator.transaction.transaction import EPOCH_MAX, PREPARE_COMMIT, PREPARED, Producer, TransactionState
+from penstock.coordinator.transaction.transaction import (
+    EPOCH_MAX,
+    PREPARE_COMMIT,
+    PREPARED,
+    Partitions,
+    Producer,
+    TransactionState,
+)
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.transaction.transaction_log_key import TransactionLogKey
 from penstock.protocol.messages.transaction.transaction_log_value import TransactionLogValue
@@ -182,8 +189,7 @@ class History:
                 self.waiting[number] = world.end(producer, commit=operation["commit"], version=version, of=name)
             case "verify":
                 found = world.verify(producer, *partitions, of=name)
-                codes = dict.fromkeys(partitions, found) if isinstance(found, ErrorCode) else found
-                return [{"to": number, "codes": {str(index): int(code) for (_, index), code in codes.items()}}]
+                return [{"to": number, "codes": {str(index): verified(found, index) for _, index in partitions}}]
             case "advance":
                 world.advance(INTERVAL_MS * operation["intervals"])
             case "hold":
@@ -216,6 +222,13 @@ class History:
                     code = int(coordinator_error(answer.code))
                     found.append({"to": number, "code": code, "producer": value.id, "epoch": value.epoch})
         return found
+
+
+def verified(found: Partitions | ErrorCode, index: int) -> int:
+    """The error of a partition that was looked for."""
+    if isinstance(found, ErrorCode):
+        return int(found)
+    return int(ErrorCode.TRANSACTION_ABORTABLE if index in found.get("t", ()) else ErrorCode.NONE)
 
 
 def marker(ending: Any) -> dict[str, Any]:
