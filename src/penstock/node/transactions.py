@@ -67,6 +67,7 @@ class TransactionService:
     def __init__(self, host: CoordinatorHost, runtime: Callable[[], Runtime[TransactionMachine]]) -> None:
         self._host = host
         self._runtime = runtime
+        self._heard_of: MetadataDelta | None = None
         settings = host.state.settings
         self.spec = transactions_topic(settings)
         self.write_timeout_ms = settings.request_timeout_ms
@@ -108,8 +109,10 @@ class TransactionService:
         delta: MetadataDelta,
         now_ms: int,
     ) -> None:
-        """Tells the sender of markers about leaders that have changed."""
-        self.markers.published(delta, now_ms)
+        """Tells the sender of markers about leaders that have changed, once for all shards."""
+        if delta is not self._heard_of:
+            self._heard_of = delta
+            self.markers.published(delta, now_ms)
 
     def loaded(self, coordinator: TransactionCoordinator, shard: Shard[TransactionMachine], now_ms: int) -> None:
         """The machine goes on by itself."""

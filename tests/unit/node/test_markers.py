@@ -105,6 +105,13 @@ class Cluster:
                 self.scheduler.step()
             self.scheduler.timers.advance(self.scheduler.now_ms)
 
+    def wait(self) -> int:
+        """Waits for the next request; how long that was."""
+        started_ms = self.scheduler.now_ms
+        while not self.asked:
+            self.pass_time(10)
+        return self.scheduler.now_ms - started_ms
+
     def under_way(self, broker: int) -> dict[int, list[Partition]]:
         """The partitions of the request to a broker, by producer id."""
         request, _ = self.asked[broker]
@@ -212,14 +219,18 @@ def test_a_partition_that_refuses_is_tried_again_for_ever_where_it_is_led_then(
     cluster: Cluster, code: ErrorCode
 ) -> None:
     ending = cluster.end(("t", 0), ("t", 2))
+    waits = []
     for _ in range(3 * MARKER_FAILURES_TOLD):
         cluster.answer(1, {("t", 0): code})
         assert not cluster.asked
-        cluster.pass_time(MARKERS_RETRY_MS)
+        waits.append(cluster.wait())
         assert cluster.under_way(1) == {1: [("t", 0)]}
+    assert waits[0] <= MARKERS_RETRY_MS + 20
+    assert sorted(waits) == waits
+    assert waits[-1] <= MARKERS_BACKOFF_MAX_MS + 20
     cluster.answer(1, {("t", 0): code})
     cluster.leaders["t", 0] = 3
-    cluster.pass_time(MARKERS_RETRY_MS)
+    cluster.wait()
     cluster.answer(3)
     assert cluster.marked == [ending]
 
@@ -229,11 +240,7 @@ def test_a_broker_that_does_not_answer_is_asked_after_longer_waits(cluster: Clus
     waits = []
     for _ in range(8):
         cluster.fail(1)
-        waited = 0
-        while not cluster.asked:
-            cluster.pass_time(10)
-            waited += 10
-        waits.append(waited)
+        waits.append(cluster.wait())
     assert waits[0] >= 2 * MARKERS_BACKOFF_MS
     assert sorted(waits) == waits
     assert waits[-1] <= MARKERS_BACKOFF_MAX_MS + 20
@@ -327,6 +334,6 @@ def test_a_partition_that_refuses_long_is_named_once(cluster: Cluster, caplog: p
     cluster.end(("t", 0))
     for _ in range(2 * MARKER_FAILURES_TOLD):
         cluster.answer(1, {("t", 0): ErrorCode.NOT_ENOUGH_REPLICAS})
-        cluster.pass_time(MARKERS_RETRY_MS)
+        cluster.wait()
     assert caplog.text.count("waits for its marker") == 1
     assert "t-0" in caplog.text

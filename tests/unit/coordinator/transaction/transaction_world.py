@@ -35,8 +35,6 @@ START_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
 T = "t"
 
-Verified = dict[tuple[str, int], ErrorCode]
-
 
 @dataclass
 class Settings:
@@ -212,18 +210,14 @@ class World:
         )
 
     def verify(self, producer: Producer, *partitions: tuple[str, int], of: str = T) -> Partitions | ErrorCode:
-        """AddPartitionsToTxn that only verifies."""
+        """AddPartitionsToTxn that only verifies: what is missing, or the error."""
         try:
-            missing = self.runtime.read(
+            return self.runtime.read(
                 self.PARTITION,
                 lambda machine, at: verify_partitions(machine.state, at, of, producer, by_topic(*partitions)),
             )
         except RequestError as error:
             return error.code
-        return {
-            (topic, index): ErrorCode.TRANSACTION_ABORTABLE if index in missing.get(topic, ()) else ErrorCode.NONE
-            for topic, index in partitions
-        }
 
     def end(self, producer: Producer, *, commit: bool = True, version: int = 2, of: str = T) -> Answer:
         """EndTxn."""
