@@ -93,7 +93,7 @@ class Verification:
         return {(topic, index): code for topic, indexes in self.partitions.items() for index in indexes}
 
     def in_request(self) -> AddPartitionsToTxnTransaction:
-        """Its form in the request to the coordinator."""
+        """The transaction as the request to the coordinator has it."""
         return AddPartitionsToTxnTransaction(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,

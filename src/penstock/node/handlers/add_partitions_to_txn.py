@@ -92,7 +92,7 @@ def check(
     refused: dict[str, ErrorCode | set[int]] = {}
     pace = Pace()
     for topic in transaction.topics:
-        if pace.is_over():
+        if pace.is_over() or len(topic.partitions) > PARTITIONS_PER_STEP:
             yield None
         name, known = topic.name, image.topics_by_name.get(topic.name)
         if from_client and (is_internal(name) or not node.gate.allows(request, WRITE_TOPIC, name)):
@@ -131,7 +131,6 @@ class Results:
         self._wanted = wanted
         self._codes: list[CodeOf | None] = [None] * len(wanted)
         self._left = len(wanted)
-        self._is_wide = sum(len(topic.partitions) for each in wanted[:1] for topic in each.topics) > PARTITIONS_PER_STEP
 
     def ask(
         self, position: int, transaction: AddPartitionsToTxnTransaction, partitions: Partitions, now_ms: int
@@ -174,7 +173,7 @@ class Results:
         self._left -= 1
         if self._left or self._request.done:
             return
-        if self._request.long or self._is_wide:
+        if self._request.long:
             self._node.dispatcher.go_on(self._request, self._response())
         else:
             self._node.answer(self._request, at_once(self._response()), now_ms)

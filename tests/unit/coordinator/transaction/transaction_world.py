@@ -19,7 +19,7 @@ from penstock.coordinator.transaction.describe import describe_transaction
 from penstock.coordinator.transaction.ending import complete, end_transaction
 from penstock.coordinator.transaction.init_producer_id import init_producer_id
 from penstock.coordinator.transaction.machine import TransactionMachine
-from penstock.coordinator.transaction.partitions import Verified, add_partitions, verify_partitions
+from penstock.coordinator.transaction.partitions import add_partitions, verify_partitions
 from penstock.coordinator.transaction.state import Context, Ending, Transactions
 from penstock.coordinator.transaction.transaction import Partitions, Producer, Transaction
 from penstock.errors import ErrorCode, RequestError
@@ -34,6 +34,8 @@ from penstock.records.wall import WallTime
 START_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
 T = "t"
+
+Verified = dict[tuple[str, int], ErrorCode]
 
 
 @dataclass
@@ -212,12 +214,16 @@ class World:
     def verify(self, producer: Producer, *partitions: tuple[str, int], of: str = T) -> Verified | ErrorCode:
         """AddPartitionsToTxn that only verifies."""
         try:
-            return self.runtime.read(
+            missing = self.runtime.read(
                 self.PARTITION,
                 lambda machine, at: verify_partitions(machine.state, at, of, producer, by_topic(*partitions)),
             )
         except RequestError as error:
             return error.code
+        return {
+            (topic, index): ErrorCode.TRANSACTION_ABORTABLE if index in missing.get(topic, ()) else ErrorCode.NONE
+            for topic, index in partitions
+        }
 
     def end(self, producer: Producer, *, commit: bool = True, version: int = 2, of: str = T) -> Answer:
         """EndTxn."""
