@@ -154,9 +154,14 @@ def test_open_transactions_go_from_kafka_to_penstock_and_back(tmp_path: Path) ->
         assert history.turns == 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stopped_by", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-@pytest.mark.parametrize("formatted_by", ["kafka", "penstock"])
+@pytest.mark.parametrize(
+    ("formatted_by", "stopped_by"),
+    [
+        pytest.param("penstock", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("kafka", signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param("penstock", signal.SIGTERM, marks=pytest.mark.long),
+    ],
+)
 def test_open_transactions_take_turns(tmp_path: Path, formatted_by: str, stopped_by: signal.Signals) -> None:
     other = {"kafka": "penstock", "penstock": "kafka"}[formatted_by]
     with DataDirectory(tmp_path, formatted_by=formatted_by) as shared:
