@@ -56,11 +56,14 @@ class ScriptedCoordinator:
 
     def node(self, **settings: Any) -> Node:
         """A node whose coordinator this is, with a topic of transactions."""
-        node = Node(
-            handlers={ApiKey.ADD_PARTITIONS_TO_TXN: Handler(ApiKey.ADD_PARTITIONS_TO_TXN, self.handle)}, **settings
-        )
+        node = Node(handlers=self.handlers, **settings)
         node.create_topic("__transaction_state", partitions=3)
         return node
+
+    @property
+    def handlers(self) -> dict[ApiKey, Handler[Broker]]:
+        """What takes the place of the node's own coordinator."""
+        return {ApiKey.ADD_PARTITIONS_TO_TXN: Handler(ApiKey.ADD_PARTITIONS_TO_TXN, self.handle)}
 
     @property
     def transactions(self) -> list[list[AddPartitionsToTxnTransaction]]:

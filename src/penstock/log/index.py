@@ -14,7 +14,7 @@ are never longer than their entries, which Kafka accepts: it resizes the active 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Any, ClassVar
 
@@ -24,7 +24,11 @@ from penstock.log.limits import INDEX_BLOCK_ENTRIES, INDEX_TAIL_ENTRIES
 from penstock.records.batch import NO_TIMESTAMP
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
-ABORTED_VERSION = 0
+ABORTED_VERSION, LAST_OFFSET = 0, 3
+"""The version of an entry of an aborted transaction, and the field with the offset of the marker."""
+
+Aborted = tuple[int, int, int, int]
+"""Producer id, first offset, last offset, last stable offset."""
 
 
 class Index:
@@ -197,7 +201,34 @@ class AbortedIndex(Index):
     def append(self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> None:
         self.tail += self.ENTRY.pack(ABORTED_VERSION, producer_id, first_offset, last_offset, last_stable_offset)
 
-    def all(self, disk: Disk) -> list[tuple[int, int, int, int]]:
-        """(producer id, first offset, last offset, last stable offset) of every entry. May raise NotResident."""
+    def take_over(self, before: AbortedIndex, end_offset: int) -> None:
+        """Takes those of the entries of the same segment, as it was before its files were read again, that the file
+        does not have: unlike those of other indexes they are missed. They are of markers below the segment's end.
+        """
+        size = self.ENTRY.size
+        tail = before.tail[max(0, self.written - before.written) * size :]
+        self.tail = bytearray(
+            b"".join(
+                tail[at : at + size]
+                for at in range(0, len(tail), size)
+                if self.ENTRY.unpack_from(tail, at)[LAST_OFFSET] < end_offset
+            )
+        )
+
+    def all(self, disk: Disk) -> list[Aborted]:
+        """Every entry. May raise NotResident."""
         data = self._read(disk, 0, self.written) + self.tail if self.written else bytes(self.tail)
+        return [entry[1:] for entry in self.ENTRY.iter_unpack(data)]
+
+    def slot_of(self, disk: Disk, offset: int) -> int:
+        """The number of the first entry whose last offset is `offset` or later. May raise NotResident."""
+        return bisect_left(range(self.entries), offset, key=lambda slot: self.entry(disk, slot)[LAST_OFFSET])
+
+    def some(self, disk: Disk, slot: int) -> list[Aborted]:
+        """A block of entries from number `slot` on. May raise NotResident."""
+        if slot < self.written:
+            data: bytes | bytearray = self._read(disk, slot, min(INDEX_BLOCK_ENTRIES, self.written - slot))
+        else:
+            start = (slot - self.written) * self.ENTRY.size
+            data = self.tail[start : start + INDEX_BLOCK_ENTRIES * self.ENTRY.size]
         return [entry[1:] for entry in self.ENTRY.iter_unpack(data)]

@@ -93,7 +93,7 @@ class Verification:
         return {(topic, index): code for topic, indexes in self.partitions.items() for index in indexes}
 
     def in_request(self) -> AddPartitionsToTxnTransaction:
-        """Its form in the request to the coordinator."""
+        """The transaction as the request to the coordinator has it."""
         return AddPartitionsToTxnTransaction(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -234,7 +234,7 @@ class Verifier:
         self.failures += len(errors)
         self.times.add(now_ms - verification.begun_ms)
         what = "what waits for a transaction to be verified"
-        self._scheduler.guarded("verification", what, verification.done, errors, now_ms)
+        self._scheduler.guarded("call", what, verification.done, errors, now_ms)
 
     def samples(self) -> Iterator[Sample]:
         """The metrics, under Kafka's names."""

@@ -35,7 +35,7 @@ class CounterService:
     """What this coordinator has of its own. `broken`: it fails when it is told of metadata."""
 
     name, package = "counter", "group"
-    key_type: KeyType | None = KeyType.TRANSACTION
+    key_type: KeyType | None = KeyType.SHARE
     right: Right | None = DESCRIBE_TRANSACTIONAL_ID
     spec = TopicSpec(TOPIC, "counters", 3, 1, "counters.replication.factor", {"cleanup.policy": "compact"})
     write_timeout_ms = 500
@@ -117,10 +117,10 @@ def test_its_topic_is_made_and_its_partitions_are_elected_and_loaded(node: Node)
 
 def test_clients_find_it_by_the_type_of_its_keys(node: Node) -> None:
     client = node.connect()
-    answer = client.ask(FindCoordinatorRequest(key_type=KeyType.TRANSACTION, coordinator_keys=["apples"]), 6)
+    answer = client.ask(FindCoordinatorRequest(key_type=KeyType.SHARE, coordinator_keys=["apples"]), 6)
     (found,) = answer.coordinators
     assert (found.error_code, found.node_id) == (0, node.broker.state.node_id)
-    answer = client.ask(FindCoordinatorRequest(key_type=KeyType.SHARE, coordinator_keys=["apples"]), 6)
+    answer = client.ask(FindCoordinatorRequest(key_type=7, coordinator_keys=["apples"]), 6)
     assert [each.error_code for each in answer.coordinators] == [ErrorCode.INVALID_REQUEST], "nobody has these"
 
 

@@ -29,7 +29,6 @@ from penstock.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
 from penstock.protocol.messages.metadata.partition_record import PartitionRecord
 from penstock.protocol.messages.metadata.topic_record import TopicRecord
@@ -156,16 +155,6 @@ def refused(caplog: pytest.LogCaptureFixture) -> list[str]:
     ("request_", "version", "why"),
     [
         (SaslHandshakeRequest(mechanism="PLAIN"), 1, "SASL is not supported yet api=SaslHandshake"),
-        (
-            InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000, producer_id=-1, producer_epoch=-1),
-            4,
-            "transactions are not supported yet api=InitProducerId",
-        ),
-        (
-            FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]),
-            4,
-            "transactions are not supported yet api=FindCoordinator",
-        ),
         (
             FindCoordinatorRequest(key_type=2, coordinator_keys=["g:x:0"]),
             6,

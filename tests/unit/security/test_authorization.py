@@ -38,7 +38,7 @@ from penstock.security.rights import ROWS, Right, Row
 NODE = Path(gate.__file__).parent
 AT_HOME = {
     ApiKey.FETCH: (NODE / "fetches.py",),
-    ApiKey.FIND_COORDINATOR: (NODE / "groups.py", NODE / "coordinator_list.py"),
+    ApiKey.FIND_COORDINATOR: (NODE / "groups.py", NODE / "transactions.py"),
 }
 """Where the rights of an API are asked for when it is not in its handler's module."""
 BY_THE_GATE = {rights.DESCRIBE_CLUSTER}
@@ -82,7 +82,7 @@ def test_rows_are_kafkas() -> None:
     assert ROWS[ApiKey.PRODUCE].named[0] == Right(AclOperation.WRITE, ResourceType.TOPIC)
     assert ROWS[ApiKey.LIST_OFFSETS].named == (Right(AclOperation.DESCRIBE, ResourceType.TOPIC),)
     assert ROWS[ApiKey.OFFSET_COMMIT].named == (rights.READ_GROUP, rights.READ_TOPIC)
-    assert ROWS[ApiKey.INIT_PRODUCER_ID].first == Right(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+    assert ROWS[ApiKey.INIT_PRODUCER_ID].named == (rights.WRITE_TRANSACTIONAL_ID, rights.WRITE_IDEMPOTENTLY)
     assert ROWS[ApiKey.DESCRIBE_LOG_DIRS].first == Right(AclOperation.DESCRIBE, ResourceType.CLUSTER)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from penstock.coordinator.group.consumer.regex import InvalidRegexError, compile_regex
-from penstock.coordinator.transaction.state import Transactions
+from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.coordinator.transaction.transaction import NAMES, Transaction, TransactionState
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.describe_transactions_response import TopicData
@@ -20,8 +20,7 @@ def describe_transaction(state: Transactions, at: int, transactional_id: str) ->
     """One transaction as of the committed offset `at`. Raises RequestError: INVALID_REQUEST,
     TRANSACTIONAL_ID_NOT_FOUND.
     """
-    if not transactional_id:
-        raise RequestError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+    check_id(transactional_id)
     transaction = state.ids.get(transactional_id, at=at)
     if transaction is None:
         raise RequestError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "nobody uses this transactional id")
@@ -74,15 +73,16 @@ def list_filter(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
                 f"Transaction ID pattern `{pattern}` is not a valid regular expression: {error}.",
             ) from None
-    known = {BY_NAME[name] for name in states if name in BY_NAME}
-    unknown = list(dict.fromkeys(name for name in states if name not in BY_NAME))
+    named = dict.fromkeys(states)
+    known = {BY_NAME[name] for name in named if name in BY_NAME}
+    unknown = [name for name in named if name not in BY_NAME]
     return ListFilter(frozenset(producer_ids), bool(states), known, duration_ms, compiled), unknown
 
 
 def list_some(
     state: Transactions, at: int, transactional_ids: Iterable[str], wanted: ListFilter, wall_ms: int
 ) -> Iterator[Listed]:
-    """Those of some ids that the filter matches, as of the committed offset `at`."""
+    """Lists those of some ids that the filter matches, as of the committed offset `at`."""
     for transactional_id in transactional_ids:
         transaction = state.ids.get(transactional_id, at=at)
         if transaction is not None and wanted.matches(transactional_id, transaction, wall_ms):

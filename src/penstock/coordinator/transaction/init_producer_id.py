@@ -12,7 +12,7 @@ from typing import Any
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.transaction import transaction as transitions
 from penstock.coordinator.transaction.ending import abort_by_itself
-from penstock.coordinator.transaction.state import Transactions
+from penstock.coordinator.transaction.state import Timing, Transactions
 from penstock.coordinator.transaction.transaction import NO_PRODUCER_EPOCH, ONGOING, Producer, Transaction, is_exhausted
 from penstock.coordinator.transaction.writing import write
 from penstock.errors import ErrorCode, RequestError
@@ -28,10 +28,7 @@ def init_producer_id(
     INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED, COORDINATOR_LOAD_IN_PROGRESS.
     """
     current = state.current(transactional_id)
-    if not 0 < timeout_ms <= state.context.settings().transaction_max_timeout_ms:
-        raise RequestError(
-            ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"{timeout_ms} is not within transaction.max.timeout.ms"
-        )
+    check_timeout(state.context.settings(), timeout_ms)
     if state.is_pending(transactional_id):
         raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transactional id is being changed")
     wall_ms = state.context.wall.at(now_ms)
@@ -49,6 +46,14 @@ def init_producer_id(
         epoch = None if expected is None else expected.epoch
         after = transitions.with_next_epoch(current, timeout_ms, epoch, wall_ms)
     return write(state, transactional_id, after, Producer(after.producer_id, after.epoch))
+
+
+def check_timeout(settings: Timing, timeout_ms: int) -> None:
+    """Raises RequestError INVALID_TRANSACTION_TIMEOUT for one that no transaction may have."""
+    if not 0 < timeout_ms <= settings.transaction_max_timeout_ms:
+        raise RequestError(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"{timeout_ms} is not within transaction.max.timeout.ms"
+        )
 
 
 def may_continue(current: Transaction, expected: Producer) -> bool:

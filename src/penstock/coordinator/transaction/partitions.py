@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.transaction import transaction as transitions
-from penstock.coordinator.transaction.state import Transactions
+from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.coordinator.transaction.transaction import ONGOING, PREPARED, Partitions, Producer, Transaction
 from penstock.coordinator.transaction.writing import write
 from penstock.errors import ErrorCode, RequestError
-
-Verified = dict[tuple[str, int], ErrorCode]
 
 
 def add_partitions(
@@ -43,23 +41,19 @@ def add_partitions(
 
 def verify_partitions(
     state: Transactions, at: int, transactional_id: str, producer: Producer, partitions: Partitions
-) -> Verified:
-    """Which partitions are in the transaction, as of the committed offset `at`; TRANSACTION_ABORTABLE for the others.
+) -> Partitions:
+    """Looks for partitions in the transaction, as of the committed offset `at`, and returns those that are not there.
 
     Raises RequestError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
     """
-    if not transactional_id:
-        raise RequestError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+    check_id(transactional_id)
     current = known(state.ids.get(transactional_id, at=at))
     check_producer(current, producer)
     if current.state in PREPARED:
         raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is being ended")
     own = current.partitions
-    return {
-        (topic, partition): ErrorCode.NONE if partition in own.get(topic, ()) else ErrorCode.TRANSACTION_ABORTABLE
-        for topic, wanted in partitions.items()
-        for partition in wanted
-    }
+    missing = {topic: wanted - own.get(topic, frozenset()) for topic, wanted in partitions.items()}
+    return {topic: indexes for topic, indexes in missing.items() if indexes}
 
 
 def known(transaction: Transaction | None) -> Transaction:

@@ -5,14 +5,13 @@ Replicated is `ids` alone. What waits for a commit, and which ends are under way
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple, Protocol
 
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.coordinator.transaction.transaction import (
     ONGOING,
     PREPARED,
-    Partitions,
     Transaction,
 )
 from penstock.errors import ErrorCode, RequestError
@@ -58,7 +57,7 @@ class Ending:
         over: nothing is left to do here: it is complete, or the coordinator is another one.
     """
 
-    __slots__ = ("_complete", "_term", "begun_ms", "remaining", "transaction", "transactional_id")
+    __slots__ = ("_complete", "_term", "_then", "begun_ms", "remaining", "transaction", "transactional_id")
 
     def __init__(self, transactional_id: str, transaction: Transaction, term: Term, begun_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -67,6 +66,7 @@ class Ending:
         self.remaining = {topic: set(partitions) for topic, partitions in transaction.partitions.items()}
         self._term = term
         self._complete = False
+        self._then: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"Ending({self.transactional_id!r}, {self.transaction.state.name}, {len(self.remaining)} topics left)"
@@ -86,6 +86,13 @@ class Ending:
     def finish(self) -> None:
         """The completed state is in the log, or is being committed."""
         self._complete = True
+        waiting, self._then = self._then, []
+        for then in waiting:
+            then()
+
+    def when_finished(self, then: Callable[[], None]) -> None:
+        """Calls `then` at `finish`; never, if the coordinator becomes another one before."""
+        self._then.append(then)
 
 
 class Context(NamedTuple):
@@ -132,8 +139,7 @@ class Transactions:
 
     def current(self, transactional_id: str) -> Transaction | None:
         """The transaction as far as it is committed. Raises RequestError INVALID_REQUEST for the empty id."""
-        if not transactional_id:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+        check_id(transactional_id)
         if transactional_id in self.writing:
             return self.writing[transactional_id]
         return self.ids.get(transactional_id)
@@ -170,9 +176,7 @@ class Transactions:
             self.timers.set(key, (due_ms // interval_ms + 1) * interval_ms)
 
 
-def partitions_of(topics: Sequence[tuple[str, Sequence[int]]]) -> Partitions:
-    """Partitions by topic, from a request, which may name one twice."""
-    merged: dict[str, frozenset[int]] = {}
-    for topic, partitions in topics:
-        merged[topic] = merged.get(topic, frozenset()).union(partitions)
-    return merged
+def check_id(transactional_id: str) -> None:
+    """Raises RequestError INVALID_REQUEST for the empty id."""
+    if not transactional_id:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")

@@ -8,19 +8,18 @@ partitions of internal topics. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.transaction.partitions import add_partitions, verify_partitions
-from penstock.coordinator.transaction.state import Transactions, partitions_of
+from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.coordinator.transaction.transaction import EPOCH_BUMP_FROM, Partitions, Producer
 from penstock.errors import ErrorCode, PenstockError
 from penstock.metadata.names import is_internal
 from penstock.node.handlers.transaction_coordinator import run, told
-from penstock.node.limits import TRANSACTIONS_PER_STEP
+from penstock.node.limits import PARTITIONS_PER_STEP, TRANSACTIONS_PER_STEP
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
@@ -42,10 +41,13 @@ from penstock.security.rights import ACT_IN_CLUSTER, WRITE_TOPIC, WRITE_TRANSACT
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
+R = TypeVar("R")
+
 BATCHES_FROM = 4
 FENCED_FROM = 2
 
-Codes = Mapping[tuple[str, int], ErrorCode]
+CodeOf = Callable[[str, int], ErrorCode]
+"""The error of a partition of a topic."""
 
 
 def handle(node: Broker, request: Request[AddPartitionsToTxnRequest], now_ms: int) -> Stepped[Outcome]:
@@ -69,41 +71,50 @@ def handle(node: Broker, request: Request[AddPartitionsToTxnRequest], now_ms: in
     for position, each in enumerate(wanted):
         if pace.is_over():
             yield None
-        code, codes = yield from check(node, request, each)
-        if code or codes:
-            results.add(position, code, codes, node.scheduler.now_ms)
+        partitions, refused = yield from check(node, request, each)
+        if refused:
+            results.add(position, codes_or(refused, ErrorCode.OPERATION_NOT_ATTEMPTED), node.scheduler.now_ms)
         else:
-            results.ask(position, each, node.scheduler.now_ms)
+            results.ask(position, each, partitions, node.scheduler.now_ms)
     return LATER
 
 
 def check(
     node: Broker, request: Request[AddPartitionsToTxnRequest], transaction: AddPartitionsToTxnTransaction
-) -> Stepped[tuple[ErrorCode, Codes]]:
-    """Why all partitions of a transaction are refused, or why some are; nothing to complain about: (NONE, {})."""
+) -> Stepped[tuple[Partitions, Mapping[str, ErrorCode | set[int]]]]:
+    """The partitions of a transaction; and what is wrong by topic: an error, or partitions that there are not."""
     from_client = request.version < BATCHES_FROM
     if from_client and not node.gate.allows(request, WRITE_TRANSACTIONAL_ID, transaction.transactional_id):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, {}
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return {}, {topic.name: code for topic in transaction.topics} or {"": code}
     image = node.state.image
-    codes: dict[tuple[str, int], ErrorCode] = {}
-    complaints = False
+    partitions: dict[str, frozenset[int]] = {}
+    refused: dict[str, ErrorCode | set[int]] = {}
     pace = Pace()
     for topic in transaction.topics:
-        name = topic.name
-        may = not from_client or (not is_internal(name) and node.gate.allows(request, WRITE_TOPIC, name))
-        for some in pace.pieces(topic.partitions):
-            if some is None:
-                yield None
-                continue
-            for index in some:
-                code = ErrorCode.OPERATION_NOT_ATTEMPTED
-                if not may:
-                    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                elif image.partition(name, index) is None:
-                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                complaints |= code is not ErrorCode.OPERATION_NOT_ATTEMPTED
-                codes[name, index] = code
-    return ErrorCode.NONE, codes if complaints else {}
+        if pace.is_over() or len(topic.partitions) > PARTITIONS_PER_STEP:
+            yield None
+        name, known = topic.name, image.topics_by_name.get(topic.name)
+        if from_client and (is_internal(name) or not node.gate.allows(request, WRITE_TOPIC, name)):
+            refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            continue
+        wanted = partitions[name] = partitions.get(name, frozenset()).union(topic.partitions)
+        unknown = wanted.difference(range(0 if known is None else len(known.partitions)))
+        if unknown:
+            refused[name] = set(unknown)
+    return partitions, refused
+
+
+def codes_or(refused: Mapping[str, ErrorCode | Collection[int]], otherwise: ErrorCode) -> CodeOf:
+    """The error of a partition: its topic's; UNKNOWN_TOPIC_OR_PARTITION if it is named; or another one."""
+
+    def code_of(topic: str, index: int) -> ErrorCode:
+        found = refused.get(topic, ())
+        if isinstance(found, ErrorCode):
+            return found
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if index in found else otherwise
+
+    return code_of
 
 
 class Results:
@@ -113,78 +124,109 @@ class Results:
         self,
         node: Broker,
         request: Request[AddPartitionsToTxnRequest],
-        wanted: list[AddPartitionsToTxnTransaction],
+        wanted: Sequence[AddPartitionsToTxnTransaction],
     ) -> None:
         self._node = node
         self._request = request
         self._wanted = wanted
-        self._results: list[list[AddPartitionsToTxnTopicResult] | None] = [None] * len(wanted)
+        self._codes: list[CodeOf | None] = [None] * len(wanted)
         self._left = len(wanted)
 
-    def ask(self, position: int, transaction: AddPartitionsToTxnTransaction, now_ms: int) -> None:
+    def ask(
+        self, position: int, transaction: AddPartitionsToTxnTransaction, partitions: Partitions, now_ms: int
+    ) -> None:
         """Has the coordinator add the partitions of one transaction, or look for them."""
         node, transactional_id = self._node, transaction.transactional_id
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
-        partitions = partitions_of([(topic.name, topic.partitions) for topic in transaction.topics])
-        if transaction.verify_only:
-            self.add(position, *self._verified(transactional_id, producer, partitions), now_ms)
-            return
         version = EPOCH_BUMP_FROM if self._request.version >= BATCHES_FROM else 0
 
         def operation(state: Transactions) -> Result[Any]:
             return add_partitions(state, transactional_id, producer, partitions, now_ms, client_version=version)
 
         def done(response: Any, code: ErrorCode, at_ms: int) -> None:
-            self.add(position, told(code, self._request.version, FENCED_FROM), {}, at_ms)
+            self.add(position, always(told(code, self._request.version, FENCED_FROM)), at_ms)
 
-        run(node, transactional_id, operation, node.dispatcher.later(self._request, done), now_ms)
-
-    def _verified(self, transactional_id: str, producer: Producer, partitions: Partitions) -> tuple[ErrorCode, Codes]:
-        transactions = self._node.coordinators.transactions
         try:
-            return ErrorCode.NONE, transactions.runtime.read(
-                transactions.topic.partition_of(transactional_id),
-                lambda machine, at: verify_partitions(machine.state, at, transactional_id, producer, partitions),
-            )
+            if transaction.verify_only:
+                self.add(position, self._verified(transactional_id, producer, partitions), now_ms)
+            else:
+                run(node, self._request, transactional_id, operation, done)
         except PenstockError as error:
-            return coordinator_error(error.code), {}
+            self.add(position, always(coordinator_error(error.code)), now_ms)
 
-    def add(self, position: int, code: ErrorCode, codes: Codes, now_ms: int) -> None:
-        """Takes the answer to one transaction: a code for all partitions, and others for some."""
-        topics = self._wanted[position].topics
-        self._results[position] = results_of(topics, lambda name, index: codes.get((name, index), code))
-        self._left -= 1
-        if not self._left and not self._request.done:
-            self._node.answer(self._request, self._response(), now_ms)
-
-    def _response(self) -> AddPartitionsToTxnResponse:
-        results = [topics or [] for topics in self._results]
-        if self._request.version < BATCHES_FROM:
-            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics)
-                for each, topics in zip(self._wanted, results, strict=True)
-            ]
+    def _verified(self, transactional_id: str, producer: Producer, partitions: Partitions) -> CodeOf:
+        check_id(transactional_id)
+        transactions = self._node.coordinators.transactions
+        missing = transactions.runtime.read(
+            transactions.topic.partition_of(transactional_id),
+            lambda machine, at: verify_partitions(machine.state, at, transactional_id, producer, partitions),
         )
+
+        def code_of(topic: str, index: int) -> ErrorCode:
+            return ErrorCode.TRANSACTION_ABORTABLE if index in missing.get(topic, ()) else ErrorCode.NONE
+
+        return code_of
+
+    def add(self, position: int, code_of: CodeOf, now_ms: int) -> None:
+        """Takes the answer to one transaction."""
+        self._codes[position] = code_of
+        self._left -= 1
+        if self._left or self._request.done:
+            return
+        if self._request.long:
+            self._node.dispatcher.go_on(self._request, self._response())
+        else:
+            self._node.answer(self._request, at_once(self._response()), now_ms)
+
+    def _response(self) -> Stepped[Message]:
+        results = []
+        pace = Pace()
+        for each, code_of in zip(self._wanted, self._codes, strict=True):
+            if pace.is_over():
+                yield None
+            topics = yield from results_of(each.topics, code_of or always(ErrorCode.UNKNOWN_SERVER_ERROR), pace)
+            results.append(AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics))
+        if self._request.version < BATCHES_FROM:
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def always(code: ErrorCode) -> CodeOf:
+    """One error for all partitions."""
+    return lambda topic, index: code
 
 
 def results_of(
-    topics: list[AddPartitionsToTxnTopic], code_of: Callable[[str, int], ErrorCode]
-) -> list[AddPartitionsToTxnTopicResult]:
+    topics: Sequence[AddPartitionsToTxnTopic], code_of: CodeOf, pace: Pace
+) -> Stepped[list[AddPartitionsToTxnTopicResult]]:
     """The answers to the partitions of one transaction."""
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=list(map(partial(result_of, topic.name, code_of), topic.partitions)),
-        )
-        for topic in topics
-    ]
+    results = []
+    for topic in topics:
+        if pace.is_over():
+            yield None
+        result = AddPartitionsToTxnTopicResult(name=topic.name)
+        for some in pace.pieces(topic.partitions):
+            if some is None:
+                yield None
+                continue
+            result.results_by_partition += [
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=code_of(topic.name, index)
+                )
+                for index in some
+            ]
+        results.append(result)
+    return results
 
 
-def result_of(topic: str, code_of: Callable[[str, int], ErrorCode], index: int) -> AddPartitionsToTxnPartitionResult:
-    """The answer to one partition."""
-    return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code_of(topic, index))
+def at_once(steps: Stepped[R]) -> R:
+    """What steps come to that need not be apart."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: R = ended.value
+            return result
 
 
 def refuse(request: Request[AddPartitionsToTxnRequest], code: ErrorCode, message: str) -> Message:
@@ -193,7 +235,7 @@ def refuse(request: Request[AddPartitionsToTxnRequest], code: ErrorCode, message
         return AddPartitionsToTxnResponse(error_code=code)
     topics = [] if request.body is None else request.body.v3_and_below_topics
     shown = told(code, request.version, FENCED_FROM)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results_of(topics, lambda name, index: shown))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=at_once(results_of(topics, always(shown), Pace())))
 
 
 HANDLERS = (Handler(ApiKey.ADD_PARTITIONS_TO_TXN, handle, refuse),)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.transaction.describe import describe_transaction
+from penstock.coordinator.transaction.state import check_id
 from penstock.errors import ErrorCode, PenstockError
 from penstock.node.limits import TRANSACTIONS_PER_STEP
 from penstock.node.request import Handler, Request
@@ -35,6 +36,7 @@ def describe(node: Broker, request: Request[DescribeTransactionsRequest], transa
     transactions = node.coordinators.transactions
     try:
         node.gate.check(request, DESCRIBE_TRANSACTIONAL_ID, transactional_id)
+        check_id(transactional_id)
         described = transactions.runtime.read(
             transactions.topic.partition_of(transactional_id),
             lambda machine, at: describe_transaction(machine.state, at, transactional_id),

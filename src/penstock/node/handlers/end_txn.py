@@ -37,7 +37,7 @@ def handle(node: Broker, request: Request[EndTxnRequest], now_ms: int) -> Outcom
     def operation(state: Transactions) -> Result[Any]:
         return end_transaction(state, body.transactional_id, producer, version, now_ms, commit=body.committed)
 
-    return write(node, request, operation, now_ms, respond=respond)
+    return write(node, request, operation, respond=respond)
 
 
 def respond(producer: Producer) -> Message:

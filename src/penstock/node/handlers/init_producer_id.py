@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordinator.runtime.result import Result
-from penstock.coordinator.transaction.init_producer_id import init_producer_id
-from penstock.coordinator.transaction.state import Transactions
+from penstock.coordinator.transaction.init_producer_id import check_timeout, init_producer_id
+from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.coordinator.transaction.transaction import Producer
 from penstock.errors import ErrorCode
 from penstock.node.handlers.transaction_coordinator import told, write
@@ -67,10 +67,12 @@ def for_transactions(
 ) -> Outcome:
     """Has the coordinator answer, once this broker has a producer id at hand, which the first request needs."""
     body = request.body
+    check_id(transactional_id)
     if body.enable2_pc:
         return failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if body.keep_prepared_txn:
         return failed(ErrorCode.UNSUPPORTED_VERSION)
+    check_timeout(node.state.settings, body.transaction_timeout_ms)
     expected = None if body.producer_id == NONE else Producer(body.producer_id, body.producer_epoch)
     timeout_ms = body.transaction_timeout_ms
 
@@ -79,7 +81,7 @@ def for_transactions(
             return init_producer_id(state, transactional_id, timeout_ms, expected, at_ms)
 
         request.body = body
-        write(node, request, operation, at_ms, respond=respond)
+        write(node, request, operation, respond=respond)
 
     producer_ids = node.producer_ids
     if producer_ids.is_ready(now_ms):

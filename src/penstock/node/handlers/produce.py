@@ -383,7 +383,7 @@ class Produce:
             self.node.dispatcher.hold(self.request.connection)
             verifying.begin(now_ms)
         else:
-            verifying = None
+            self.verifying = verifying = None  # the connection is not held, and nothing to let go
         if self.acks == ACKS_ALL and (self.waiting or self.deferred or verifying):
             self.timer = self.node.scheduler.timers.at(self.request.arrived_ms + timeout_ms, self.expire)
         self.decided(now_ms)
@@ -391,7 +391,9 @@ class Produce:
 
     def verified(self, now_ms: int) -> None:
         """No batch waits for its transaction to be verified any more: lets the connection go on."""
-        self.node.dispatcher.release(self.request.connection, now_ms)
+        if self.verifying is not None:
+            self.verifying = None
+            self.node.dispatcher.release(self.request.connection, now_ms)
 
     def expire(self, now_ms: int) -> None:
         """The timeout of acks=all: partitions that still wait are answered REQUEST_TIMED_OUT; their appends go on, if
@@ -409,6 +411,7 @@ class Produce:
                 each.slot.error_code = ErrorCode.REQUEST_TIMED_OUT
                 each.slot.base_offset = -1
             self.verifying.waiting.clear()
+            self.verified(now_ms)
         if self.outstanding > 0:
             self.outstanding = 0
             self.answer(now_ms)

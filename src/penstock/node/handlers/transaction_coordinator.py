@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
-from penstock.coordinator.transaction.state import Transactions
+from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.errors import ErrorCode
 from penstock.node.request import LATER, Outcome, Request
 from penstock.protocol.message import Message
@@ -20,40 +20,48 @@ Done = Callable[[Any, ErrorCode, int], None]
 
 
 def run(
-    node: Broker, transactional_id: str, operation: Callable[[Transactions], Result[Any]], done: Done, now_ms: int
+    node: Broker,
+    request: Request[Any],
+    transactional_id: str,
+    operation: Callable[[Transactions], Result[Any]],
+    done: Done,
 ) -> None:
-    """Runs an operation in the coordinator of an id; calls `done` when its records are committed, or at an error."""
-    transactions = node.coordinators.transactions
+    """Runs an operation in the coordinator of an id; calls `done` when its records are committed, or at an error.
+
+    Raises RequestError INVALID_REQUEST for the empty id.
+    """
+    check_id(transactional_id)
+    transactions, body = node.coordinators.transactions, request.body
 
     def finished(response: Any, code: ErrorCode, message: str, at_ms: int) -> None:
+        request.body = body  # a refusal may name its parts
         done(response, coordinator_error(code), at_ms)
 
     index = transactions.topic.partition_of(transactional_id)
-    transactions.runtime.write(index, lambda machine: operation(machine.state), finished, now_ms)
+    transactions.runtime.write(
+        index,
+        lambda machine: operation(machine.state),
+        node.dispatcher.later(request, finished),
+        node.scheduler.now_ms,
+    )
 
 
 def write(
     node: Broker,
     request: Request[Any],
     operation: Callable[[Transactions], Result[Any]],
-    now_ms: int,
     *,
     respond: Callable[[Any], Message],
 ) -> Outcome:
     """Runs an operation for a request that names one transactional id. `respond` makes the answer from its response."""
-    body = request.body
 
     def done(response: Any, code: ErrorCode, at_ms: int) -> None:
-        try:
-            if code:
-                request.body = body
-                node.answer(request, node.dispatcher.exit.refusal(request, code, ""), at_ms)
-            else:
-                node.answer(request, respond(response), at_ms)
-        except Exception as error:
-            node.dispatcher.broke(request, error, at_ms)
+        if code:
+            node.answer(request, node.dispatcher.exit.refusal(request, code, ""), at_ms)
+        else:
+            node.answer(request, respond(response), at_ms)
 
-    run(node, body.transactional_id, operation, done, now_ms)
+    run(node, request, request.body.transactional_id, operation, done)
     return LATER
 
 

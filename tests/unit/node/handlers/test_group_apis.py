@@ -354,7 +354,7 @@ def test_one_coordinator_is_asked_for_before_version_4(client: Client) -> None:
         assert (answer.error_code, answer.node_id, answer.port) == (ErrorCode.NONE, 1, 9092)
 
 
-@pytest.mark.parametrize("kind", [1, 2, 7])
+@pytest.mark.parametrize("kind", [2, 7])
 def test_coordinators_that_are_not_there_are_refused_at_once(client: Client, kind: int) -> None:
     (found,) = client.ask(find("x", kind=kind), 6).coordinators
     assert found.error_code == ErrorCode.INVALID_REQUEST

@@ -64,9 +64,11 @@ def test_an_id_that_is_brought_along_is_replaced_as_kafka_does() -> None:
     assert second != first
 
 
-def test_what_is_invalid_and_what_is_not_there_yet() -> None:
+def test_what_is_invalid() -> None:
     client = Node().connect()
     assert asked(client, producer_id=5)[0] == ErrorCode.INVALID_REQUEST
     assert asked(client, producer_epoch=5)[0] == ErrorCode.INVALID_REQUEST
     assert asked(client, transactional_id="")[0] == ErrorCode.INVALID_REQUEST
-    assert asked(client, transactional_id="tx") == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+    assert asked(client, transactional_id="tx", transaction_timeout_ms=0)[0] == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    answer = asked(client, transactional_id="tx", transaction_timeout_ms=1)
+    assert answer == (ErrorCode.NOT_COORDINATOR, -1, -1), "nobody has looked for the coordinator so far"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from penstock.coordinator.group.base import PartitionCheck
 from penstock.coordinator.group.context import Context
-from penstock.coordinator.group.offsets.commit import is_too_long
+from penstock.coordinator.group.offsets.commit import TEXT, is_too_long
 from penstock.coordinator.group.offsets.run import OffsetRun, TopicOffsets
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import Result
@@ -80,17 +80,16 @@ def sort_out(
     known = state.image.topics_by_name.get(topic.name)
     if known is None and check is not None:
         raise RequestError(ErrorCode.ILLEGAL_GENERATION, f"nobody is assigned {topic.name}, which does not exist")
-    answer = TxnOffsetCommitResponseTopic(name=topic.name)
-    accepted = []
-    for each in topic.partitions:
-        code = ErrorCode.NONE
-        if is_too_long(each.committed_metadata or "", limit):
-            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-        else:
-            if check is not None and known is not None:
+    answers = [TxnOffsetCommitResponsePartition(partition_index=each.partition_index) for each in topic.partitions]
+    accepted = topic.partitions
+    if (known is not None and check is not None) or any(map(TEXT, accepted)):
+        accepted = []
+        for each, answer in zip(topic.partitions, answers, strict=True):
+            if is_too_long(each.committed_metadata or "", limit):
+                answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            if known is not None and check is not None:
                 check(topic.name, known.id, each.partition_index)
             accepted.append(each)
-        answer.partitions.append(
-            TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-        )
-    return answer, TopicOffsets(topic.name, ZERO_UUID, accepted)
+    whole = TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers)
+    return whole, TopicOffsets(topic.name, ZERO_UUID, accepted)

@@ -1,0 +1,242 @@
+"""WriteTxnMarkers: transactions end in partitions, once all replicas have the marker, and only by who may end them."""
+
+from __future__ import annotations
+
+import pytest
+from support.broker import Client, Node
+from support.replicated import Cluster
+from support.requests import batch, fetch, partitions_of, produced, values_of, wanted
+from support.transactions import (
+    PRODUCER_ID,
+    ScriptedCoordinator,
+    ended,
+    errors_of,
+    in_transaction,
+    marker,
+    markers,
+    transactional,
+    written,
+)
+
+from penstock.errors import ErrorCode
+from penstock.log.operations import Write
+from penstock.node.limits import PARTITIONS_PER_STEP
+from penstock.records.batch import headers
+from penstock.records.control import ControlType, control_records
+from penstock.security.authorizer import AclOperation, ResourceType
+
+
+@pytest.fixture
+def node() -> Node:
+    node = ScriptedCoordinator().node()
+    node.create_topic("orders", partitions=3)
+    return node
+
+
+@pytest.fixture
+def client(node: Node) -> Client:
+    return node.connect()
+
+
+def committed(client: Client, partition: int = 0) -> tuple[int, list[int]]:
+    """The last stable offset, and the first offsets of the aborted transactions below it."""
+    data = partitions_of(client.ask(fetch("orders", wanted(partition), isolation_level=1), 12))[partition]
+    return data.last_stable_offset, [each.first_offset for each in data.aborted_transactions or ()]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_ends_the_transaction_and_is_in_the_log_as_kafka_has_it(
+    version: int, commit: bool, node: Node, client: Client
+) -> None:
+    written(client, "orders", transactional(b"value"))
+    assert committed(client) == (0, [])
+    assert ended(client, "orders", commit=commit, version=version, coordinator_epoch=4) == {ErrorCode.NONE}
+    assert committed(client) == (2, [] if commit else [0])
+    data = partitions_of(client.ask(fetch("orders", wanted(offset=1)), 12))[0]
+    view = memoryview(bytes(data.records or b""))
+    (header,) = [header for _, header in headers(view) if header.is_control]
+    assert (header.producer_id, header.producer_epoch, header.is_transactional) == (PRODUCER_ID, 0, True)
+    position = next(position for position, each in headers(view) if each.is_control)
+    (record,) = control_records(view, header, position)
+    assert record.type is (ControlType.COMMIT if commit else ControlType.ABORT)
+    assert record.message is not None
+    assert record.message.coordinator_epoch == 4  # type: ignore[union-attr]
+
+
+def test_markers_of_several_producers_and_partitions_are_answered_together(client: Client) -> None:
+    for producer_id in (7, 8):
+        client.ask(in_transaction("orders", *(transactional(producer_id=producer_id) for _ in range(3))), 12)
+    request = markers(
+        marker("orders", 0, 1, 2, producer_id=7), marker("orders", 2, 0, producer_id=8, commit=False), marker("none")
+    )
+    assert errors_of(client.ask(request, 2)) == {
+        **{(7, "orders", index): ErrorCode.NONE for index in range(3)},
+        **{(8, "orders", index): ErrorCode.NONE for index in (0, 2)},
+        (7, "none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert [committed(client, index) for index in range(3)] == [(4, [1]), (1, []), (4, [1])]
+
+
+def test_nothing_to_do_is_answered(client: Client) -> None:
+    assert client.ask(markers(), 1).markers == []
+    assert client.ask(markers(marker("orders")), 2).markers
+
+
+def test_a_partition_that_is_named_twice_gets_one_marker(client: Client, node: Node) -> None:
+    assert errors_of(client.ask(markers(marker("orders", 0, 0, 0)), 2)) == {(PRODUCER_ID, "orders", 0): ErrorCode.NONE}
+    partition = node.broker.replicas.in_use("orders", 0)
+    assert partition is not None
+    assert partition.log_end_offset == 1
+
+
+def test_many_partitions_are_done_in_steps(node: Node, client: Client) -> None:
+    count = 3 * PARTITIONS_PER_STEP + 5
+    node.create_topic("wide", partitions=count)
+    assert ended(client, "wide", *range(count)) == {ErrorCode.NONE}
+
+
+def test_a_marker_may_come_again(client: Client) -> None:
+    written(client, "orders", transactional())
+    for _ in range(3):
+        assert ended(client, "orders", epoch=1, commit=False, transaction_version=2) == {ErrorCode.NONE}
+    assert committed(client) == (4, [0])
+    assert written(client, "orders", transactional(epoch=1)).error_code == ErrorCode.NONE
+
+
+def test_a_marker_of_the_old_rules_has_the_epoch_of_the_transaction(client: Client) -> None:
+    written(client, "orders", transactional(epoch=3), version=11)
+    assert ended(client, "orders", epoch=2) == {ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert ended(client, "orders", epoch=3) == {ErrorCode.NONE}
+    assert ended(client, "orders", epoch=3) == {ErrorCode.NONE}
+
+
+def test_a_late_marker_of_the_new_rules_does_not_end_the_next_transaction(client: Client) -> None:
+    written(client, "orders", transactional(epoch=1))
+    assert ended(client, "orders", epoch=1, transaction_version=2) == {ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert committed(client) == (0, [])
+    assert ended(client, "orders", epoch=2, transaction_version=2) == {ErrorCode.NONE}
+
+
+def test_the_last_epoch_of_all_is_ended_though_it_cannot_be_raised(client: Client) -> None:
+    written(client, "orders", transactional(epoch=32767))
+    assert ended(client, "orders", epoch=32767, transaction_version=2) == {ErrorCode.NONE}
+
+
+def test_a_coordinator_that_another_has_followed_is_fenced(client: Client) -> None:
+    assert ended(client, "orders", coordinator_epoch=5) == {ErrorCode.NONE}
+    written(client, "orders", transactional())
+    assert ended(client, "orders", coordinator_epoch=4) == {ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+    assert ended(client, "orders", coordinator_epoch=6) == {ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("fields", [{"producer_id": -1}, {"epoch": -1}, {"producer_id": -(1 << 63)}])
+def test_a_marker_of_nobody_refuses_the_request(fields: dict[str, int], client: Client, node: Node) -> None:
+    answer = client.ask(markers(marker("orders", 1), marker("orders", 0, **fields)), 2)
+    assert set(errors_of(answer).values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    partition = node.broker.replicas.in_use("orders", 1)
+    assert partition is None or not partition.log_end_offset
+
+
+def test_strangers_end_nothing(node: Node, client: Client) -> None:
+    written(client, "orders", transactional())
+    node.acls.refused = lambda operation, kind, name: (
+        kind is ResourceType.CLUSTER and operation in (AclOperation.CLUSTER_ACTION, AclOperation.ALTER)
+    )
+    answer = client.ask(markers(marker("orders", 0, 1), marker("none")), 2)
+    assert set(errors_of(answer).values()) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    assert committed(client) == (0, [])
+
+
+@pytest.mark.parametrize("has", [AclOperation.CLUSTER_ACTION, AclOperation.ALTER])
+def test_brokers_and_administrators_may(has: AclOperation, node: Node, client: Client) -> None:
+    node.acls.refused = lambda operation, kind, name: kind is ResourceType.CLUSTER and operation is not has
+    assert ended(client, "orders") == {ErrorCode.NONE}
+
+
+def test_the_answer_waits_for_the_disk(node: Node, client: Client) -> None:
+    written(client, "orders", transactional())
+    node.held = lambda operation: isinstance(operation, Write)
+    client.send(markers(marker("orders")), 2)
+    assert not client.answers
+    assert committed(node.connect()) == (0, [])
+    node.let_go()
+    assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
+    assert committed(client) == (2, [])
+
+
+def test_a_marker_goes_into_a_topic_that_recompresses_and_one_that_is_compacted(node: Node, client: Client) -> None:
+    node.create_topic("odd", cleanup_policy="compact", compression_type="gzip")
+    written(client, "odd", transactional(b"x" * 1000))
+    assert ended(client, "odd") == {ErrorCode.NONE}
+    data = partitions_of(client.ask(fetch("odd", wanted(), isolation_level=1), 12))[0]
+    assert values_of(data)[0] == b"x" * 1000
+
+
+# Several replicas
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(3)
+    cluster.create("orders")
+    return cluster
+
+
+def test_the_answer_waits_for_all_replicas(cluster: Cluster) -> None:
+    cluster.settle()
+    cluster.cut.update({(2, 1), (3, 1)})
+    cluster.advance(600)
+    client = cluster.client(1)
+    client.send(markers(marker("orders")), 2)
+    cluster.advance(100)
+    assert not client.answers
+    cluster.cut.clear()
+    cluster.advance(2_000)
+    assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
+
+
+def test_too_slow_replicas_are_told_and_the_marker_may_come_again() -> None:
+    cluster = Cluster(3, request_timeout_ms=3_000)
+    cluster.create("orders")
+    cluster.settle()
+    cluster.cut.update({(2, 1), (3, 1)})
+    cluster.advance(600)
+    client = cluster.client(1)
+    client.send(markers(marker("orders")), 2)
+    cluster.advance(3_100)
+    assert set(errors_of(client.receive()).values()) == {ErrorCode.REQUEST_TIMED_OUT}
+    cluster.cut.clear()
+    cluster.advance(2_000)
+    client.send(markers(marker("orders")), 2)
+    cluster.advance(100)
+    assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
+
+
+def test_a_leadership_that_ends_is_told(cluster: Cluster) -> None:
+    cluster.settle()
+    cluster.cut.update({(2, 1), (3, 1)})
+    cluster.advance(600)
+    client = cluster.client(1)
+    client.send(markers(marker("orders")), 2)
+    cluster.change("orders", leader=2)
+    cluster.settle()
+    assert set(errors_of(client.receive()).values()) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def test_who_does_not_lead_says_so_and_who_has_no_replica_does_not_know_it(cluster: Cluster) -> None:
+    assert ended(cluster.client(2), "orders") == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    cluster.change("orders", replicas=[1, 2], isr=[1, 2])
+    assert ended(cluster.client(3), "orders") == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_too_few_replicas_refuse_the_marker() -> None:
+    cluster = Cluster(3, min_insync_replicas=3)
+    cluster.create("orders", isr=(1, 2))
+    assert ended(cluster.client(1), "orders") == {ErrorCode.NOT_ENOUGH_REPLICAS}
+
+
+def test_a_plain_producer_does_not_notice(client: Client) -> None:
+    assert produced(client, "orders", batch()).base_offset == 0
+    assert ended(client, "orders") == {ErrorCode.NONE}
+    assert produced(client, "orders", batch()).base_offset == 2
