@@ -7,6 +7,7 @@ examples:
   python -m simulator --scenario single --seeds 4711 --json
   python -m simulator --scenario clusters --seeds 1..20 --jobs 2 --twice 1
   python -m simulator --scenario consumers --seeds 1..40 --jobs 2 --twice 1
+  python -m simulator --scenario transactional --seeds 1..20 --jobs 2 --twice 1
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ from simulator.cluster.scenarios import SCENARIOS
 from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import HASH_SEEDS, Outcome, Task, run_all
+from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
 from simulator.worlds import WORLDS, seed_range
 
-FAMILIES = {"clusters": (*SCENARIOS, *COMPACTED_SCENARIOS), "consumers": tuple(GROUP_SCENARIOS)}
+FAMILIES = {
+    "clusters": (*SCENARIOS, *COMPACTED_SCENARIOS),
+    "consumers": tuple(GROUP_SCENARIOS),
+    "transactional": tuple(TRANSACTION_SCENARIOS),
+}
 """Scenarios that are run by one name, one after the other."""
 
 
@@ -45,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
         choices=[*FAMILIES, *sorted(WORLDS)],
         default="log",
         metavar="NAME",
-        help=f"clusters or consumers, for all of that kind, or one of {', '.join(sorted(WORLDS))} (default: log)",
+        help=f"one of {', '.join(FAMILIES)}, for all of that kind, or of {', '.join(sorted(WORLDS))} (default: log)",
     )
     parser.add_argument(
         "--jobs", "-j", type=int, choices=range(1, len(HASH_SEEDS) + 1), default=1, help="processes (default: 1)"
@@ -93,7 +99,7 @@ def summarise(names: Sequence[str], outcomes: Sequence[Outcome], took_s: float) 
         return
     for name in names:
         own = [outcome.cpu_s for outcome in outcomes if outcome.scenario == name]
-        say(f"{name:16} {len(own):5} seeds, {sum(own) / max(1, len(own)):5.2f} CPU-s each")
+        say(f"{name:24} {len(own):5} seeds, {sum(own) / max(1, len(own)):5.2f} CPU-s each")
     say(f"{took_s:.0f} s, {sum(outcome.cpu_s for outcome in outcomes):.0f} CPU-s")
 
 

@@ -2,7 +2,8 @@
 
 `log` is log directories alone, `raft` a metadata quorum alone (`raft-full` one whose disks run full), `node` a whole
 node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), of one with compacted
-topics (`simulator.compacted.scenarios`), or of one with consumer groups (`simulator.groups.scenarios`).
+topics (`simulator.compacted.scenarios`), of one with consumer groups (`simulator.groups.scenarios`), or of one with
+transactions (`simulator.transactions.scenarios`).
 A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
 """
 
@@ -22,6 +23,8 @@ from simulator.groups.world import GroupWorld
 from simulator.log.world import LogWorld
 from simulator.node.world import NodeWorld
 from simulator.raft.world import RaftWorld
+from simulator.transactions.scenarios import TRANSACTION_SCENARIOS, TransactionScenario
+from simulator.transactions.world import TransactionWorld
 from simulator.world.driver import Simulation
 
 
@@ -40,6 +43,11 @@ def group_world(scenario: GroupScenario) -> Callable[[int], Simulation]:
     return lambda seed: GroupWorld(seed, scenario).run()
 
 
+def transaction_world(scenario: TransactionScenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario with transactions."""
+    return lambda seed: TransactionWorld(seed, scenario).run()
+
+
 WORLDS: dict[str, Callable[[int], Simulation]] = {
     "log": lambda seed: LogWorld(seed).run(),
     "node": lambda seed: NodeWorld(seed).run(),
@@ -48,6 +56,7 @@ WORLDS: dict[str, Callable[[int], Simulation]] = {
     **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
     **{name: compacted_world(scenario) for name, scenario in COMPACTED_SCENARIOS.items()},
     **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},
+    **{name: transaction_world(scenario) for name, scenario in TRANSACTION_SCENARIOS.items()},
 }
 SEEDS_MAX = 10_000_000
 NODES_LOGGER = logging.getLogger("penstock")

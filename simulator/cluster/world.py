@@ -505,6 +505,10 @@ class ClusterWorld:
         }
 
     def _start_offset(self, broker_id: int, partition: PartitionHistory) -> int:
+        def opened() -> bool:
+            return self._end_offset(broker_id, partition) is not None
+
+        self._wait_until(opened, END_MS_MAX, "a log is opened", lambda: f"{partition.name} of {broker_id}")
         log = self.checker.machines[broker_id].broker.logs.open_log(partition.topic, partition.index)
         assert log is not None
         return log.log_start_offset

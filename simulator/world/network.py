@@ -134,12 +134,14 @@ class Network:
     Attributes:
         half_open_probability: of a connection to a host that loses its power, that the other side is not told.
         sockets: ends of connections that are being made or open, by number.
+        carried: told of every frame that is sent, and by which end.
     """
 
     def __init__(self, simulation: Simulation, *, half_open_probability: float = 0.0) -> None:
         self.simulation = simulation
         self.half_open_probability = half_open_probability
         self.sockets: dict[int, Socket] = {}
+        self.carried: Callable[[Socket, bytearray], None] | None = None
         self._listening: dict[Address, Accept] = {}
         self._without_power: dict[str, None] = {}
         self._partitions: dict[tuple[str, str], None] = {}
@@ -308,6 +310,8 @@ class Network:
     def carry(self, socket: Socket, frame: bytearray) -> None:
         """Sends a frame from one end to the other."""
         other = socket.other
+        if self.carried is not None:
+            self.carried(socket, frame)
 
         def arrive() -> None:
             if other.open:

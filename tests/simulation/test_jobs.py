@@ -15,6 +15,7 @@ from simulator.cluster.scenarios import SCENARIOS
 from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import SAME_TRACE, run_all
+from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
 from simulator.world.checks import Violation
 from simulator.worlds import WORLDS
 
@@ -90,7 +91,7 @@ def test_all_scenarios_of_a_family_are_run_by_one_command(
     monkeypatch.setitem(FAMILIES, family, ("calm", "storm"))
     assert main(["--scenario", family, "--seeds", "1..3", "--twice", "1"]) == 1
     printed = capsys.readouterr().out
-    assert "calm                 3 seeds" in printed
+    assert f"{'calm':24}     3 seeds" in printed
     assert printed.endswith("6 seeds, 1 broke a rule\n"), "what is run twice counts once"
 
 
@@ -113,6 +114,7 @@ def test_what_simulated_nodes_log_stays_off_the_terminal() -> None:
 
 def test_the_page_about_the_simulator_tells_every_scenario() -> None:
     scenarios = (*SCENARIOS.values(), *COMPACTED_SCENARIOS.values(), *GROUP_SCENARIOS.values())
+    scenarios += tuple(TRANSACTION_SCENARIOS.values())
     rows = [f"| `{each.name}` | {each.doc} |" for each in scenarios]
     told = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     assert told == rows

@@ -1,11 +1,14 @@
 """Check that this machine has what a broker and its pipelines need, and say what to do if not.
 
+With --bootstrap, also what transactions hold back in that cluster: readers with read_committed wait there.
+
 Exit code 0: ready. 1: something must be done first.
 
 examples:
   penstock doctor
   penstock doctor --config conf/server.properties
   penstock doctor --data /data/1 --data /data/2 --json
+  penstock doctor --bootstrap 127.0.0.1:9092
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "log directory, present or planned; repeatable (default: the current directory)",
         action="append",
     )
+    add_option(parser, "--bootstrap", "HOST:PORT", "also check what transactions hold back in this cluster")
     add_json(parser)
 
 
@@ -108,6 +112,10 @@ def examine(arguments: argparse.Namespace) -> Iterator[Finding]:
     yield check_event_loop()
     yield check_cleaner()
     yield from check_java()
+    if arguments.bootstrap is not None:
+        from penstock.cli.doctor_transactions import check_transactions
+
+        yield from check_transactions(arguments.bootstrap)
 
 
 def check_config(path: str) -> tuple[Settings | None, Finding]:

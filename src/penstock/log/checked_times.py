@@ -15,7 +15,7 @@ so that it does not have it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, NotResident, StorageError
 from penstock.log.disk import Disk
@@ -24,6 +24,9 @@ from penstock.log.lookup import batch_headers, header_with, headers_from
 from penstock.log.retention import Retention
 from penstock.log.segment import Segment
 from penstock.records.batch import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from penstock.log.log import Log
 
 
 class CheckedTime(NamedTuple):
@@ -49,16 +52,16 @@ def checked_time(disk: Disk, segment: Segment) -> CheckedTime:
     """
     try:
         return by_index_or_batches(disk, segment)
-    except FileNotFoundError as error:
-        return CheckedTime(segment.modified_ms, segment.base_offset, str(error))
+    except FileNotFoundError:  # it was removed meanwhile
+        return CheckedTime(segment.modified_ms, segment.base_offset, "")
 
 
 def by_index_or_batches(disk: Disk, segment: Segment) -> CheckedTime:
-    """The same. Raises FileNotFoundError."""
+    """The same. Raises FileNotFoundError if there are no batches."""
     try:
         timestamp_ms, offset = segment.time_index.last_entry(disk)
         wrong = what_is_wrong(disk, segment, timestamp_ms, offset)
-    except StorageError as error:
+    except (StorageError, FileNotFoundError) as error:
         timestamp_ms, offset, wrong = NO_TIMESTAMP, segment.base_offset, str(error)
     if not wrong:
         return CheckedTime(timestamp_ms, offset, "")
@@ -103,6 +106,15 @@ class TimesNotChecked(NotResident):
             segment.largest_timestamp_ms, segment.largest_timestamp_offset = timestamp_ms, offset
             segment.largest_is_right = True
 
-    def wrong(self, result: Sequence[CheckedTime]) -> list[str]:
-        """What is wrong with the indexes of the segments."""
-        return [found.wrong for found in result if found.wrong]
+    def wrong(self, result: Sequence[CheckedTime], log: Log | None) -> list[str]:
+        """What is wrong with the indexes of the segments that are still the log's, as far as that is known: a
+        truncation may have cut them, and whoever is open under that name may be another log.
+        """
+        if log is None or log.truncating:
+            return []
+        still = log.segments.all
+        return [
+            found.wrong
+            for segment, found in zip(self.segments, result, strict=True)
+            if found.wrong and segment in still
+        ]

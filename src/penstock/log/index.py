@@ -24,9 +24,8 @@ from penstock.log.limits import INDEX_BLOCK_ENTRIES, INDEX_TAIL_ENTRIES
 from penstock.records.batch import NO_TIMESTAMP
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
-ABORTED_VERSION = 0
-LAST_OFFSET = 3
-"""The column of an aborted transaction's marker."""
+ABORTED_VERSION, LAST_OFFSET = 0, 3
+"""The version of an entry of an aborted transaction, and the field with the offset of the marker."""
 
 Aborted = tuple[int, int, int, int]
 """Producer id, first offset, last offset, last stable offset."""
@@ -201,6 +200,20 @@ class AbortedIndex(Index):
 
     def append(self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> None:
         self.tail += self.ENTRY.pack(ABORTED_VERSION, producer_id, first_offset, last_offset, last_stable_offset)
+
+    def take_over(self, before: AbortedIndex, end_offset: int) -> None:
+        """Takes those of the entries of the same segment, as it was before its files were read again, that the file
+        does not have: unlike those of other indexes they are missed. They are of markers below the segment's end.
+        """
+        size = self.ENTRY.size
+        tail = before.tail[max(0, self.written - before.written) * size :]
+        self.tail = bytearray(
+            b"".join(
+                tail[at : at + size]
+                for at in range(0, len(tail), size)
+                if self.ENTRY.unpack_from(tail, at)[LAST_OFFSET] < end_offset
+            )
+        )
 
     def all(self, disk: Disk) -> list[Aborted]:
         """Every entry. May raise NotResident."""

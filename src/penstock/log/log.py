@@ -97,7 +97,7 @@ class Log:
 
     def _install(self, loaded: Loaded) -> None:
         """Takes the state that the files say."""
-        self.segments.replace(loaded.segments, self.files.recovery_point)
+        self.segments.replace(loaded.segments, self.files.recovery_point, loaded.log_end_offset)
         self.files.named_to = self.segments.newest_base
         self.log_end_offset = self.reserved_end_offset = loaded.log_end_offset
         self.producers = loaded.producers
@@ -520,7 +520,7 @@ class Log:
         self.log_start_offset = log_start_offset
         self.files.release(self.reserved_end_offset, self.wall.at(now_ms), now_ms)
         self.reserved_end_offset = offset
-        self.segments.forget_positions()
+        self.segments.will_be_cut()
         if start_over:
             self.leader_epochs.clear()
         else:

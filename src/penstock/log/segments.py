@@ -8,8 +8,11 @@ reads a file may raise NotResident.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
+from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.log.checked_times import TimesNotChecked, must_be_checked
 from penstock.log.damaged_index import DamagedFileError, aborted_from
 from penstock.log.disk import Disk, FileSlice
@@ -31,21 +34,43 @@ def remember(hints: Hints, offset: int, place: tuple[int, int]) -> None:
         del hints[next(iter(hints))]
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Look = Callable[Concatenate["Segments", P], R]
+
+
+def again_if_cut(look: Look[P, R]) -> Look[P, R]:
+    """A look into the files that, if it goes wrong while these are being cut, is one to be made again."""
+
+    @wraps(look)
+    def looking(segments: Segments, /, *arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return look(segments, *arguments, **named)
+        except (StorageError, FileNotFoundError) as error:
+            if not segments.are_being_cut:
+                raise
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the log is being truncated: {error}") from error
+
+    return looking
+
+
 class Segments:
-    """The segments of one log.
+    """The segments of one log. While it is being truncated, looks into its files may raise RequestError.
 
     Attributes:
         all: oldest first, the last one active; empty until a new log has its first file.
         bases: their base offsets.
+        are_being_cut: a truncation is under way, and the files may have less than is known of them here.
         ends, hints: positions remembered from the latest appends and from the latest reads.
     """
 
-    __slots__ = ("all", "bases", "disk", "ends", "hints")
+    __slots__ = ("all", "are_being_cut", "bases", "disk", "ends", "hints")
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
         self.all: list[Segment] = []
         self.bases: list[int] = []
+        self.are_being_cut = False
         self.ends: Hints = {}
         self.hints: Hints = {}
 
@@ -59,12 +84,21 @@ class Segments:
         """Whether all but the active one are wholly on disk; they are flushed in their order."""
         return len(self.all) < 2 or self.all[-2].flushed
 
-    def replace(self, segments: Sequence[Segment], flushed_offset: int) -> None:
-        """Replaces all segments of the log; everything below the offset given is durable."""
+    def replace(self, segments: Sequence[Segment], flushed_offset: int, end_offset: int) -> None:
+        """Replaces all segments of the log, which ends at `end_offset`; what is below `flushed_offset` is durable.
+
+        Aborted transactions that only memory knew of stay known.
+        """
+        before = {segment.base_offset: segment.aborted_index for segment in self.all}
+        for segment in segments:
+            known = before.get(segment.base_offset)
+            if known is not None and known.tail:
+                segment.aborted_index.take_over(known, end_offset)
         self.all = list(segments)
         self.bases = [segment.base_offset for segment in segments]
-        for segment, end_offset in zip(segments, self.bases[1:], strict=False):
-            segment.flushed = end_offset <= flushed_offset
+        for segment, next_base in zip(segments, self.bases[1:], strict=False):
+            segment.flushed = next_base <= flushed_offset
+        self.are_being_cut = False
         self.forget_positions()
 
     def begin(self, segment: Segment) -> None:
@@ -118,6 +152,11 @@ class Segments:
         """The records of a segment up to an offset are in its file."""
         remember(self.ends, end_offset, (segment.base_offset, segment.size_bytes))
 
+    def will_be_cut(self) -> None:
+        """A truncation begins; `replace` ends it."""
+        self.are_being_cut = True
+        self.forget_positions()
+
     def forget_positions(self) -> None:
         """Forgets remembered positions, which may be wrong from now on."""
         self.ends.clear()
@@ -128,6 +167,7 @@ class Segments:
         """Bytes of all records."""
         return sum(segment.size_bytes for segment in self.all)
 
+    @again_if_cut
     def read(
         self, offset: int, upper_offset: int, max_bytes: int, *, up_to_end: bool, at_least_one: bool = True
     ) -> LogRead:
@@ -172,6 +212,7 @@ class Segments:
         place = locate(self.disk, segment, offset)
         return segment.size_bytes if place is None else place.position
 
+    @again_if_cut
     def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> FoundOffset | None:
         """The first record from an offset on with at least this timestamp."""
         passed_over: Segment | None = None
@@ -190,12 +231,14 @@ class Segments:
                 return found
         return None
 
+    @again_if_cut
     def offset_of_max_timestamp(self) -> FoundOffset | None:
         """The first record with the largest timestamp of the log (ListOffsets -3)."""
         written = [segment for segment in self.all if segment.size_bytes]
         latest = max(written, key=lambda segment: segment.largest_readable(self.disk)[0], default=None)
         return None if latest is None else first_of_max_time(self.disk, latest)
 
+    @again_if_cut
     def aborted_transactions(self, offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap [offset, upper_offset)."""
         found = []

@@ -6,8 +6,9 @@ The log gives back what it had reserved, gets a new fuse, and reads its state fr
 needed; it takes no appends meanwhile, and readers notice nothing. The producers' state is not read: it is kept, with
 the steps of the lost appends undone, so that it still knows every batch that may be sent again.
 
-What may be lost besides: entries of an index that only memory had, which makes look-ups slower; flushes, which are due
-again; deletions of segments, whose files come back and go with the next retention.
+What may be lost besides: entries of an index that only memory had, which makes look-ups slower (those of aborted
+transactions are kept: readers of committed records would be given what was aborted); flushes, which are due again;
+deletions of segments, whose files come back and go with the next retention.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Reload(Truncate):
         super().__init__(log, cut, [])
         self.producers = log.producers
 
-    def work(self, disk: Disk) -> tuple[Loaded, list[str]]:
+    def _cut_and_load(self, disk: Disk) -> tuple[Loaded, list[str]]:
         end_offset = self.cut.offset
         loaded = load(disk, self.name, log_start_offset=0, wall_ms=self.cut.wall_ms)
         if not loaded.segments:
@@ -61,7 +62,7 @@ def undo_appends(log: Log, now_ms: int) -> None:
     if log.closed:
         log.closed = log.close_when_cut = False
     log.generation += 1
-    log.segments.forget_positions()
+    log.segments.will_be_cut()
     log.reserved_end_offset = log.log_end_offset
     if log.truncating:
         return

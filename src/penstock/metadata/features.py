@@ -66,7 +66,7 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (min(METADATA_VERSIONS), LATEST_METADATA_VERSION),
     "share.version": (0, 0),
     "streams.version": (0, 0),
-    TRANSACTION_VERSION: (0, 0),
+    TRANSACTION_VERSION: (0, 2),
 }
 """Kafka's features, and the least and greatest level of each that this version supports."""
 
@@ -75,7 +75,7 @@ REGISTERED_FEATURES: Mapping[str, tuple[int, int]] = {
 }
 """What brokers and controllers register and advertise. A feature that is only known at level 0 is not mentioned."""
 
-DEFAULT_LEVELS: Mapping[str, int] = {GROUP_VERSION: 1}
+DEFAULT_LEVELS: Mapping[str, int] = {GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
 """Levels that a new cluster has unless others are asked for, beside metadata.version and kraft.version."""
 
 

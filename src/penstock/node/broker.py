@@ -470,6 +470,7 @@ class Broker:
             self.state, is_controller=self.controller.active, unclean_elections=self.journal.unclean_elections
         )
         yield from replica_samples(self.state, self.replication)
+        yield from self.replication.hanging.samples()
         yield from partition_samples(self.logs)
         yield from quorum_samples(self.quorum, self.image)
         for coordinator in self.coordinators.all:

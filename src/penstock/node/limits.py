@@ -146,6 +146,11 @@ GROUP_PLACES_ID_MAX = 256
 """Longer ids are not remembered: nobody may have much memory filled with them."""
 
 # Transactions
+OPEN_TRANSACTIONS_SEEN_MAX = 10_000
+"""Open transactions of which a broker remembers since when it has seen them, to find those that hang; further ones are
+looked at when some of these have ended."""
+OPEN_TRANSACTIONS_ASKED_MAX = 1_000
+"""Of them, those that coordinators are asked about in one look; the others in the next ones, in turn."""
 MARKERS_PER_PART_MAX = 500
 """Partitions of one transaction whose markers go together; and partitions whose leaders are looked up in one step."""
 MARKERS_PER_REQUEST_MAX = 2_000

@@ -215,8 +215,16 @@ class Markers:
         """Sends at the next turn at the earliest, so that all markers of this one go together."""
         if not destination.under_way and not destination.planned:
             destination.planned = True
-            at_ms = self._scheduler.now_ms + delay_ms
-            self._scheduler.timers.at(at_ms, partial(self._send, broker_id, destination))
+            if delay_ms:
+                at_ms = self._scheduler.now_ms + delay_ms
+                self._scheduler.timers.at(at_ms, partial(self._send, broker_id, destination))
+            else:
+                self._scheduler.do(self._send_soon(broker_id, destination))
+
+    def _send_soon(self, broker_id: int, destination: Destination) -> Iterator[None]:
+        """Sends with the next step of long work; a timer would keep every end waiting for its tick."""
+        self._send(broker_id, destination, self._scheduler.now_ms)
+        yield from ()
 
     def _send(self, broker_id: int, destination: Destination, now_ms: int) -> None:
         destination.planned = False

@@ -7,10 +7,11 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
+from support.logs import NAME, NOW_MS, OneLog, batch, marker, topic_config
 
-from penstock.errors import RequestError
+from penstock.errors import RequestError, StorageError
 from penstock.log.loading import OpenArguments
+from penstock.log.producer_state import Origin
 from penstock.log.recovery import recover_log
 from penstock.log.results import Appended, Duplicate
 from simulator.world.disk import SimulatedDisk
@@ -78,6 +79,28 @@ def test_a_roll_that_found_no_room_leaves_the_segment_active(room_bytes: int) ->
     assert one.append(batch(b"b", producer=(7, 0, 1))).base_offset == 1
     assert [segment.base_offset for segment in one.log.segments.all] == [0, 1]
     assert len(one.content()) == 2 * 69
+
+
+@pytest.mark.parametrize("kind", ["an index", "records", "a record too few"])
+def test_damage_that_is_met_when_the_files_are_read_again_is_damage_and_no_bug(kind: str) -> None:
+    """The log is of no more use until a recovery; nothing is raised, as from a truncation that meets damage."""
+    one, disk = full_log()
+    one.log.append_as_leader(batch(b"b", producer=(7, 0, 1)), 0, NOW_MS)
+    one.take()
+    one.run_one()
+    disk.capacity_bytes = None
+    if kind == "an index":
+        disk.write(f"{NAME}/{0:020d}.timeindex", 0, [b"seven b"])
+    elif kind == "records":
+        disk.truncate(f"{NAME}/{0:020d}.log", 40)
+    else:
+        disk.truncate(f"{NAME}/{0:020d}.log", 0)
+    one.run()
+    event, error = one.told[-1]
+    assert event == "broke"
+    assert isinstance(error, StorageError)
+    assert NAME in str(error)
+    assert one.log.failed
 
 
 def test_a_new_leader_epoch_is_in_its_file_before_the_first_record_that_is_kept() -> None:
@@ -231,3 +254,45 @@ def test_a_log_that_was_full_now_and_then_is_the_log_of_what_was_kept(seed: int)
     assert headers[0][0] == 0
     assert all(left[1] + 1 == right[0] for left, right in pairwise(headers))
     assert headers[-1][1] + 1 == one.log.log_end_offset
+
+
+def aborted_on_a_disk_that_gets_full() -> tuple[OneLog, SimulatedDisk]:
+    """A log with an aborted transaction at 0, and another one that is open at 2."""
+    disk = SimulatedDisk()
+    one = OneLog(topic_config(), disk)
+    one.goes_on = True
+    one.append(batch(b"a", producer=(7, 0, 0), transactional=True))
+    one.append(marker(7, 0, commit=False), origin=Origin.COORDINATOR)
+    one.append(batch(b"b", producer=(8, 0, 0), transactional=True))
+    disk.capacity_bytes = used_bytes(disk) + 20
+    return one, disk
+
+
+def aborted_in(one: OneLog) -> list[tuple[int, int]]:
+    found = one.log.segments.aborted_transactions(0, one.log.log_end_offset)
+    return [(each.producer_id, each.first_offset) for each in found]
+
+
+def test_aborted_transactions_stay_known_of_which_the_files_do_not_tell() -> None:
+    one, disk = aborted_on_a_disk_that_gets_full()
+    assert aborted_in(one) == [(7, 0)]
+    one.log.append_as_leader(marker(8, 0, commit=False), 0, NOW_MS, origin=Origin.COORDINATOR)
+    one.run()
+    assert ("undone", 3) in one.told
+    assert aborted_in(one) == [(7, 0)], "that of the marker which found no room is not aborted"
+    disk.capacity_bytes = None
+    one.append(marker(8, 0, commit=False), origin=Origin.COORDINATOR)
+    assert aborted_in(one) == [(7, 0), (8, 2)]
+    one.reopen()
+    assert aborted_in(one) == [(7, 0), (8, 2)]
+
+
+def test_aborted_transactions_stay_known_where_a_truncation_found_no_room_for_them() -> None:
+    one, disk = aborted_on_a_disk_that_gets_full()
+    disk.capacity_bytes = used_bytes(disk)
+    one.log.truncate_to(2, NOW_MS)
+    one.run()
+    disk.capacity_bytes = None
+    one.run()
+    assert one.log.log_end_offset == 2
+    assert aborted_in(one) == [(7, 0)]

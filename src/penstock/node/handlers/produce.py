@@ -383,7 +383,7 @@ class Produce:
             self.node.dispatcher.hold(self.request.connection)
             verifying.begin(now_ms)
         else:
-            verifying = None
+            self.verifying = verifying = None  # the connection is not held, and nothing to let go
         if self.acks == ACKS_ALL and (self.waiting or self.deferred or verifying):
             self.timer = self.node.scheduler.timers.at(self.request.arrived_ms + timeout_ms, self.expire)
         self.decided(now_ms)

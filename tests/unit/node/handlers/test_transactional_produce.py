@@ -18,6 +18,7 @@ from support.transactions import (
 from penstock.errors import ErrorCode
 from penstock.metadata.names import INTERNAL_TOPICS
 from penstock.node.limits import VERIFICATIONS_PER_REQUEST_MAX
+from penstock.replication.rewrite import RewriteOperation
 from penstock.security.authorizer import AclOperation, ResourceType
 
 
@@ -359,6 +360,21 @@ def test_what_has_to_be_recompressed_keeps_its_guard(coordinator: ScriptedCoordi
     client = node.connect()
     assert written(client, "orders", transactional(b"x" * 100_000)).error_code == ErrorCode.NONE
     assert written(client, "orders", transactional(b"y" * 100_000, sequence=1)).error_code == ErrorCode.NONE
+
+
+def test_the_connection_goes_on_once_when_what_was_not_verified_is_late(coordinator: ScriptedCoordinator) -> None:
+    node = coordinator.node()
+    node.create_topic("orders", compression_type="zstd")
+    client = node.connect()
+    assert written(client, "orders", transactional()).error_code == ErrorCode.NONE
+    node.held = lambda operation: isinstance(operation, RewriteOperation)
+    late = transactional(b"x" * 100_000, sequence=1)
+    client.send(in_transaction("orders", late, timeout_ms=100), 12)
+    node.advance(200)
+    assert client.receive().responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    node.let_go()
+    node.settle()
+    assert written(client, "orders", transactional(sequence=2)).error_code == ErrorCode.NONE
 
 
 def test_what_comes_while_a_coordinator_is_asked_goes_with_the_next_request(

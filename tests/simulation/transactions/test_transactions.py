@@ -1,0 +1,83 @@
+"""Transactions in simulated clusters: seeds keep every rule, and every planted fault breaks one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from support.transaction_mutations import MUTATIONS, Mutation
+
+from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
+from simulator.transactions.world import TransactionWorld
+from simulator.world.checks import Violation
+
+SEEDS = (1_000, 1_001)
+MORE_SEEDS = range(1_002, 1_040)
+TRIED_SEEDS = 8
+REGRESSIONS: dict[str, tuple[str, int]] = {}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", TRANSACTION_SCENARIOS)
+def test_transactions_keep_every_rule(name: str, seed: int) -> None:
+    TransactionWorld(seed, TRANSACTION_SCENARIOS[name]).run()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", MORE_SEEDS)
+@pytest.mark.parametrize("name", TRANSACTION_SCENARIOS)
+def test_transactions_keep_every_rule_for_long(name: str, seed: int) -> None:
+    TransactionWorld(seed, TRANSACTION_SCENARIOS[name]).run()
+
+
+@pytest.mark.parametrize("found", REGRESSIONS)
+def test_a_seed_that_once_failed(found: str) -> None:
+    name, seed = REGRESSIONS[found]
+    TransactionWorld(seed, TRANSACTION_SCENARIOS[name]).run()
+
+
+def test_everything_happens_that_is_to_be_survived() -> None:
+    happened: dict[str, int] = {}
+    told = taken = 0
+    for seed in range(1, 5):
+        world = TransactionWorld(seed, TRANSACTION_SCENARIOS["transactions-zombies"])
+        world.run()
+        for what, count in world.transactions.happened.items():
+            happened[what] = happened.get(what, 0) + count
+        told += world.watcher.told
+        taken += len(world.history.takers)
+    assert happened["commits"] > 100, happened
+    assert happened["aborts"] > 30, happened
+    assert taken > 100
+    assert told > 20
+    for what in ("fenced", "hasty ends", "_is_replaced", "repeated WriteTxnMarkersRequest", "repeated EndTxnRequest"):
+        assert happened.get(what, 0) > 2, (what, happened)
+
+
+def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
+    printed = set()
+    for hash_seed in ("0", "4711"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-m", "simulator", "--scenario", "transactions-storm", "--seeds", "3", "--json"]
+        printed.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(printed) == 1, printed
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation = MUTATIONS[name]
+    mutation.plant(monkeypatch)
+    assert found(mutation, range(mutation.found_by, mutation.found_by + TRIED_SEEDS)) is not None
+
+
+def found(mutation: Mutation, seeds: range) -> int | None:
+    """The first seed that finds a fault, by a rule that names it."""
+    for seed in seeds:
+        try:
+            TransactionWorld(seed, TRANSACTION_SCENARIOS[mutation.scenario]).run()
+        except Violation as violation:
+            if mutation.breaks(violation):
+                return seed
+    return None
