@@ -211,7 +211,7 @@ class World:
             )
         )
 
-    def verify(self, producer: Producer, *partitions: tuple[str, int], of: str = T) -> Partitions | ErrorCode:
+    def verify(self, producer: Producer, *partitions: tuple[str, int], of: str = T) -> Verified | ErrorCode:
         """AddPartitionsToTxn that only verifies."""
         try:
             missing = self.runtime.read(
