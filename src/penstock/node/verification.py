@@ -185,14 +185,14 @@ class Verifier:
     def _ask(self, broker_id: int, now_ms: int) -> None:
         """Sends the verifications that wait for a coordinator, as many as one request takes."""
         waiting = self._waiting.pop(broker_id, {})
+        peer = self._state.peer(broker_id)
+        if peer is None:
+            for each in waiting.values():
+                self._end_soon(each, ErrorCode.NETWORK_EXCEPTION, now_ms)
+            return
         chosen = list(islice(waiting.values(), VERIFICATIONS_PER_REQUEST_MAX))
         if len(chosen) < len(waiting):
             self._waiting[broker_id] = dict(islice(waiting.items(), len(chosen), None))
-        peer = self._state.peer(broker_id)
-        if peer is None:
-            for each in chosen:
-                self._end_soon(each, ErrorCode.NETWORK_EXCEPTION, now_ms)
-            return
         self._asked.add(broker_id)
         self._outgoing.call(
             peer,
