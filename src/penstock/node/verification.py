@@ -231,10 +231,13 @@ class Verifier:
         self._scheduler.timers.at(now_ms, lambda at_ms: self._end(verification, errors, at_ms))
 
     def _end(self, verification: Verification, errors: Errors, now_ms: int) -> None:
+        guarded, what = self._scheduler.guarded, "what waits for a transaction to be verified"
+        guarded("call", what, verification.done, errors, now_ms)
+        guarded("call", "a transaction that was verified", self._count, verification, errors, now_ms)
+
+    def _count(self, verification: Verification, errors: Errors, now_ms: int) -> None:
         self.failures += len(errors)
         self.times.add(now_ms - verification.begun_ms)
-        what = "what waits for a transaction to be verified"
-        self._scheduler.guarded("call", what, verification.done, errors, now_ms)
 
     def samples(self) -> Iterator[Sample]:
         """The metrics, under Kafka's names."""
