@@ -232,9 +232,9 @@ class Verifier:
         self._scheduler.timers.at(now_ms, partial(verification.done, errors))
 
     def _end(self, verification: Verification, errors: Errors, now_ms: int) -> None:
-        what = "what waits for a transaction to be verified"
-        self._scheduler.guarded("call", what, verification.done, errors, now_ms)
-        self._count(verification, errors, now_ms)  # last: nobody has to wait if this goes wrong
+        guarded, what = self._scheduler.guarded, "what waits for a transaction to be verified"
+        guarded("call", what, verification.done, errors, now_ms)
+        guarded("call", "a transaction that was verified", self._count, verification, errors, now_ms)
 
     def _count(self, verification: Verification, errors: Errors, now_ms: int) -> None:
         self.failures += len(errors)

@@ -56,23 +56,21 @@ REPEATABLE = frozenset(
 """Errors of coordinators after which a producer should send its batch again, and which old producers take for fatal."""
 
 
-def is_transactional(records: Any) -> bool:
-    """Whether the first batch says that it is part of a transaction."""
-    return (
-        records is not None
-        and len(records) >= HEADER_BYTES
-        and records[MAGIC_POSITION] == MAGIC
-        and records[LOW_BYTE_OF_ATTRIBUTES] & TRANSACTIONAL_FLAG != 0
-    )
-
-
 def transactional_producers(topics: Iterable[TopicProduceData]) -> set[tuple[int, int]] | None:
-    """The producers (id, epoch) of a request's transactional batches; None if it has no such batch."""
+    """The producers (id, epoch) of a request's transactional batches, of which only the first of each partition counts;
+    None if it has no such batch.
+    """
     found: set[tuple[int, int]] | None = None
     for topic in topics:
         for data in topic.partition_data:
             records: Any = data.records
-            if is_transactional(records):
+            if (
+                records is None
+                or len(records) < HEADER_BYTES
+                or not records[LOW_BYTE_OF_ATTRIBUTES] & TRANSACTIONAL_FLAG
+            ):
+                continue  # as nearly all
+            if records[MAGIC_POSITION] == MAGIC:
                 producer_id, producer_epoch, _ = PRODUCER.unpack_from(records, PRODUCER_POSITION)
                 found = set() if found is None else found
                 if producer_id >= 0:

@@ -79,7 +79,7 @@ def node_with(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Node:
     made.create_topic("t", partitions=3)
     made.create_topic("u")
     coordinate(made)
-    monkeypatch.setattr(made.broker, "verifier", FakeVerifier(made))
+    monkeypatch.setattr(made.broker.calls, "verifier", FakeVerifier(made))
     return made
 
 
