@@ -2,7 +2,8 @@
 #
 #   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
 #   make test       the tests, a few minutes
-#   make simulate   534 simulated clusters, 210 of them with consumer groups (SEEDS=1..12 GROUP_SEEDS=1..30)
+#   make simulate   734 simulated clusters, 210 of them with consumer groups and 200 with transactions
+#                   (SEEDS=1..12 GROUP_SEEDS=1..30 TRANSACTION_SEEDS=1..20)
 #   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die
 #   make test-other-pythons  the unit tests on every newer Python that this machine has (OTHER_PYTHONS=3.13)
 #   make test-all   all of these, and the long runs: thousands of seeds, storms of kills
@@ -14,6 +15,7 @@ PYTHON ?= python3
 DEMO_SECONDS ?= 60
 SEEDS ?= 1..12
 GROUP_SEEDS ?= 1..30
+TRANSACTION_SEEDS ?= 1..20
 OTHER_PYTHONS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -47,6 +49,7 @@ test-all: .venv/ready-test test-other-pythons
 simulate: .venv/ready-test
 	$(BIN)/python -m simulator --scenario clusters --seeds $(SEEDS) --jobs 2 --twice 1
 	$(BIN)/python -m simulator --scenario consumers --seeds $(GROUP_SEEDS) --jobs 2 --twice 1
+	$(BIN)/python -m simulator --scenario transactional --seeds $(TRANSACTION_SEEDS) --jobs 2 --twice 1
 
 lint: .venv/ready-test
 	$(BIN)/ruff check .

@@ -9,10 +9,10 @@ from simulator.cluster.producers import FILLER_BYTES_MAX
 from simulator.transactions.client import END_VERSIONS, PRODUCE_VERSIONS, Aborts, Fenced, TransactionalClient
 from simulator.transactions.history import Place, Transaction
 from simulator.transactions.load import INBOX, TransactionLoad
-from simulator.transactions.process import Operation, Steps
+from simulator.transactions.process import Steps
 
 COMMIT_PROBABILITY = 0.7
-HASTY_PROBABILITY = 0.1
+HASTY_PROBABILITY, HASTY_MS = 0.1, 8
 SLOW_PROBABILITY = 0.06
 ROUNDS_MAX, RECORDS_MAX = 2, 3
 ABOUT_MS = 350
@@ -69,7 +69,7 @@ class TransactionProducer(TransactionalClient):
         return values
 
     def hasty(self, transaction: Transaction, place: Place) -> Steps[None]:
-        """The transaction is aborted while its first record is on its way."""
+        """The transaction is aborted while its first record is on its way, or before that comes."""
         self.load.count("hasty ends")
         values = self.values(transaction, place)
         self.load.ledgers[place].sent.update(values)
@@ -77,7 +77,8 @@ class TransactionProducer(TransactionalClient):
         leader = yield from self.leader(place)
         coordinator = yield from self.known_coordinator()
         write = self.ask(leader, request, PRODUCE_VERSIONS[self.new])
-        end: Operation = self.ask(coordinator, self.end_request(commit=False), END_VERSIONS[self.new])
-        yield self.together([write, self.after(self.random.randrange(4), end)])
+        end = self.ask(coordinator, self.end_request(commit=False), END_VERSIONS[self.new])
+        one, other = self.random.sample([write, end], 2)
+        yield self.together([one, self.after(self.random.randint(0, HASTY_MS), other)])
         yield from self.end(transaction, commit=False)
         self.forget_epoch()

@@ -49,7 +49,7 @@ from simulator.cluster.world import LOST_DIRECTORY, STEADY
 from simulator.groups.coordinators import LISTED, SILENT
 from simulator.groups.history import STAYS
 from simulator.world.machine import FAILS, STIRRED
-from support import cluster_mutations, compacted_mutations, group_mutations
+from support import cluster_mutations, compacted_mutations, group_mutations, transaction_mutations
 from support import replication_mutations as replication
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -324,7 +324,12 @@ ALL = {
     **MUTANTS,
     **{
         name: Mutant(each.plant, each.scenario, each.found_by, each.rules)
-        for mutations in (cluster_mutations.MUTATIONS, compacted_mutations.MUTATIONS, group_mutations.MUTATIONS)
+        for mutations in (
+            cluster_mutations.MUTATIONS,
+            compacted_mutations.MUTATIONS,
+            group_mutations.MUTATIONS,
+            transaction_mutations.MUTATIONS,
+        )
         for name, each in mutations.items()
     },
 }

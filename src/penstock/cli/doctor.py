@@ -18,11 +18,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from penstock.cli.common import add_json, add_option, read_properties
+from penstock.cli.finding import Finding, State
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -39,24 +38,6 @@ SLOW_FSYNC_MS = 50
 FSYNCS = 5
 PROBE_FILE = ".penstock-doctor"
 NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p"})
-
-
-class State(Enum):
-    """How a check went; `value` is what is printed."""
-
-    FINE = "ok"
-    ODD = "look"
-    WRONG = "fix"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check: its subject, what was found, and what to do about it."""
-
-    state: State
-    subject: str
-    found: str
-    remedy: str = ""
 
 
 def register(parser: argparse.ArgumentParser) -> None:

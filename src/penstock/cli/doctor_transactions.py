@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.cli.common import with_client
-from penstock.cli.doctor import Finding, State
+from penstock.cli.finding import Finding, State
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:

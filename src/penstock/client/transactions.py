@@ -258,7 +258,7 @@ async def find_hanging(
 async def still_open(
     client: Client, transactions: Sequence[OwnedTransaction], *, node_id: int | None = None
 ) -> list[OwnedTransaction]:
-    """Those that are open in their partitions even now."""
+    """The transactions that are open in their partitions even now."""
     partitions = sorted({each.open.partition for each in transactions})
     still = set(map(identity, await open_transactions(client, partitions, node_id=node_id)))
     return [each for each in transactions if identity(each.open) in still]

@@ -184,7 +184,7 @@ def test_the_coordinator_moves_in_the_middle_of_transactions(tmp_path: Path) -> 
         all_is_equal(cluster)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL])
 def test_coordinators_of_both_stop_and_come_back(tmp_path: Path, how: signal.Signals) -> None:
     with MixedCluster(tmp_path, controllers=("kafka",), settings=SETTINGS) as cluster:
         with at_work(cluster) as writers:

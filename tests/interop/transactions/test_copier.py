@@ -58,7 +58,14 @@ def copier(place: Place, number: int, *more: object) -> Sequence[object]:
     return [*(word for pair in words.items() for word in pair), "--enable-random-aborts", *more]
 
 
-@pytest.mark.parametrize("more", [(), ("--use-group-metadata",), ("--use-group-metadata", "--group-mode")])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param((), marks=pytest.mark.long),
+        pytest.param(("--use-group-metadata",), marks=pytest.mark.long),
+        ("--use-group-metadata", "--group-mode"),
+    ],
+)
 def test_it_copies_each_record_once_though_it_is_killed(
     place: Place, number: int, more: tuple[str, ...], tmp_path: Path
 ) -> None:

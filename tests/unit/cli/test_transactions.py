@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.doctor import State
 from penstock.cli.doctor_transactions import USUAL_MS, findings_of
+from penstock.cli.finding import State
 from penstock.cli.main import main
 from penstock.cli.times import duration_ms, duration_text
 from penstock.client.transactions import OpenTransaction, OwnedTransaction, TransactionState
