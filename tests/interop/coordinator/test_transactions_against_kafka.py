@@ -155,6 +155,8 @@ class History:
     def producer(self, transactional_id: str) -> Operation:
         """Mostly the one that may use the id, or its last one."""
         random, found = self.random, self.world.state.ids.get(transactional_id)
+        if self.world.state.writing.get(transactional_id, found) is None and found is not None:
+            return {"producer": 5000, "epoch": 0}  # nobody knows the producer id of a new id before it is committed
         if found is None or random.random() < 0.05:
             return {"producer": random.randint(1000, 1004), "epoch": random.randint(0, 2)}
         producer_id = found.previous_producer_id if random.random() < 0.15 else found.producer_id
