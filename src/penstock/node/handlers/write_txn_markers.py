@@ -58,30 +58,31 @@ class Wanted:
 
 def handle(node: Broker, request: Request[WriteTxnMarkersRequest], now_ms: int) -> Stepped[Outcome]:
     markers = request.body.markers
-    for each in markers:
-        if each.producer_id < 0 or each.producer_epoch < 0:
+    for marker in markers:
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
             message = "a marker needs a producer id and an epoch"
             return node.dispatcher.exit.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
     writing = Writing(node, request)
     partitions = wanted(markers)
-    some = list(islice(partitions, PARTITIONS_PER_STEP))
-    while some:
+    while step := list(islice(partitions, PARTITIONS_PER_STEP)):
+        some = [each for each in step if each is not None]
         yield from resident(partial(open_logs, node, some))
         for each in some:
             writing.append(each, node.scheduler.now_ms)
-        some = list(islice(partitions, PARTITIONS_PER_STEP))
-        if some:
+        if len(step) == PARTITIONS_PER_STEP:
             yield None
     writing.started(node.scheduler.now_ms)
     return LATER
 
 
-def wanted(markers: Sequence[WritableTxnMarker]) -> Iterator[Wanted]:
-    """All markers, a partition that one names twice only once."""
+def wanted(markers: Sequence[WritableTxnMarker]) -> Iterator[Wanted | None]:
+    """All markers, a partition that one names twice only once; None for one that names none."""
     for marker in markers:
         named = {(topic.name, index): None for topic in marker.topics for index in topic.partition_indexes}
         for topic, index in named:
             yield Wanted(marker, topic, index)
+        if not named:
+            yield None
 
 
 def open_logs(node: Broker, partitions: Sequence[Wanted]) -> None:
@@ -225,6 +226,8 @@ def refuse(request: Request[WriteTxnMarkersRequest], code: ErrorCode, message: s
     """Every partition of every marker answered with the error."""
     errors: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for each in wanted(request.body.markers if request.body is not None else ()):
+        if each is None:
+            continue
         errors.setdefault(each.marker.producer_id, {}).setdefault(each.topic, {})[each.index] = code
     return response(errors)
 
