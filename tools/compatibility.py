@@ -41,7 +41,7 @@ FEATURES = (
     ),
     (
         "Brokers in a cluster of Apache Kafka's controllers and brokers, replicating to each other",
-        "yes, groups and their offsets included; `__transaction_state` and `__share_group_state` stay on Kafka's "
+        "yes, groups and their offsets included; `__share_group_state` stays on Kafka's "
         "brokers",
     ),
     (
@@ -54,7 +54,10 @@ FEATURES = (
         "yes, with `pip install 'penstock[regex]'`; refused without",
     ),
     ("Share and streams groups", "not yet; configs of such groups are checked and kept, without meaning"),
-    ("Transactions, and offsets committed in them", "not yet"),
+    (
+        "Transactions of both protocols (`transaction.version` 0-2), offsets committed in them, `read_committed`",
+        "yes; two-phase commit (KIP-939) is refused, as by Kafka 4.3",
+    ),
     ("TLS, SASL, ACLs, delegation tokens", "not yet: asking for them stops the start"),
     (
         "Compaction",

@@ -51,12 +51,9 @@ RESOURCES = {
     ConfigResource.CLIENT_METRICS: "client_metrics",
 }
 OPERATORS = {SET: "=", APPEND: "+=", SUBTRACT: "-="}
-NO_TRANSACTIONS = "transactions are not supported yet"
 NO_SHARE_GROUPS = "share groups are not supported yet"
 UNSUPPORTED_APIS = (
     ("Sasl", "SASL is not supported yet"),
-    ("Txn", NO_TRANSACTIONS),
-    ("Transaction", NO_TRANSACTIONS),
     ("Share", NO_SHARE_GROUPS),
     ("Streams", "streams groups are not supported yet"),
     ("Acl", "ACLs are not supported yet"),
