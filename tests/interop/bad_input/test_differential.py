@@ -17,8 +17,9 @@ import pytest
 from interop.bad_input.case import Case
 from interop.bad_input.corpus import CASES
 from interop.bad_input.differences import DIFFERENCES, page
-from interop.bad_input.group_cases import prepare_groups
+from interop.bad_input.group_cases import prepare_groups, until_there_is_a_coordinator
 from interop.clients.valid_requests import World, batch, fetch, init_producer_id, produce
+from interop.clients.valid_transaction_requests import NOBODY
 from interop.clients.wire import Wire, decode_answer, errors_in
 from interop.kafka_peer import KafkaPeer
 
@@ -26,6 +27,7 @@ from penstock.errors import ErrorCode
 from penstock.node.handlers import registry
 from penstock.protocol.api import API_BY_NUMBER, APIS
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.testing.broker import LocalBroker
 
@@ -101,6 +103,11 @@ def prepare(bootstrap: str) -> Judged:
             pass  # a broker asks its controller for its first producer ids
         stored = bytes(wire.ask(fetch(world, 12), 12).responses[0].partitions[0].records)
         prepare_groups(wire, world)
+        until_there_is_a_coordinator(
+            wire,
+            lambda: wire.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[NOBODY]), 4),
+            lambda answer: int(answer.coordinators[0].error_code),
+        )
     assert stored
     return Judged(bootstrap, world, stored)
 

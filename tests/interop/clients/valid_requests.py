@@ -9,6 +9,7 @@ from itertools import count
 from uuid import UUID
 
 from interop.clients.valid_group_requests import VALID_OF_GROUPS
+from interop.clients.valid_transaction_requests import VALID_OF_TRANSACTIONS
 
 from penstock.metadata.features import LATEST_METADATA_VERSION
 from penstock.protocol.api import ApiKey
@@ -266,9 +267,9 @@ def remove_raft_voter(world: World, version: int) -> Message:
     return RemoveRaftVoterRequest(cluster_id=None, voter_id=77, voter_directory_id=UUID(int=1 << 100))
 
 
-def of_groups(key: ApiKey) -> Callable[[World, int], Message]:
-    """The request of a group API about the world's topic."""
-    make = VALID_OF_GROUPS[key]
+def of_coordinators(key: ApiKey) -> Callable[[World, int], Message]:
+    """The request of a group's or a transaction's API about the world's topic."""
+    make = {**VALID_OF_GROUPS, **VALID_OF_TRANSACTIONS}[key]
     return lambda world, version: make(world.topic, world.topic_id, version, world.new_name())
 
 
@@ -300,6 +301,6 @@ VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.UPDATE_FEATURES: update_features,
     ApiKey.ADD_RAFT_VOTER: add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
-    **{key: of_groups(key) for key in VALID_OF_GROUPS},
+    **{key: of_coordinators(key) for key in (*VALID_OF_GROUPS, *VALID_OF_TRANSACTIONS)},
 }
 """A request that succeeds, by API; the version says which fields it may use."""

@@ -101,7 +101,7 @@ def errors_in(value: Any, path: str = "") -> Iterator[tuple[str, ErrorCode]]:
     elif isinstance(value, Struct):
         for name in value.__slots__:
             field = f"{path}.{name}" if path else name
-            if name == "error_code":
+            if name in {"error_code", "partition_error_code"}:
                 yield field, ErrorCode(getattr(value, name))
             else:
                 yield from errors_in(getattr(value, name), field)
