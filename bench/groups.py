@@ -255,9 +255,13 @@ class Found:
 
     def note(self, peer: Peer, figures: Figures) -> None:
         """Keeps and prints the figures of one round."""
+        self.note_of(peer.name, figures)
+
+    def note_of(self, name: str, figures: Figures) -> None:
+        """The same, by the name of the broker or cluster."""
         for key, value in figures.items():
-            self.figures.setdefault(key, {}).setdefault(peer.name, []).append(value)
-            print(f"{peer.name}: {key}: {value:,.5g}", flush=True)
+            self.figures.setdefault(key, {}).setdefault(name, []).append(value)
+            print(f"{name}: {key}: {value:,.5g}", flush=True)
 
 
 def rounds_of(names: list[str], rounds: range) -> Iterator[tuple[int, str]]:

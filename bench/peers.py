@@ -49,7 +49,6 @@ if sys.executable != PYTHON:  # it is given the packages of this one
 LACKING_FEATURES = (
     "share.version",
     "streams.version",
-    "transaction.version",
     "eligible.leader.replicas.version",
 )
 

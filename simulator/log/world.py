@@ -248,7 +248,10 @@ class LogWorld:
     def _read(self) -> None:
         def read(log: Log, timeline: Timeline) -> None:
             offset = self.random.randint(log.log_start_offset, log.log_end_offset)
-            self._check_read(log, timeline, offset)
+            try:
+                self._check_read(log, timeline, offset)
+            except RequestError as error:
+                check(log.truncating, "what is there is served", f"{log.name} at {offset}: {error}")
 
         self._use(*self._pick(), read)
 

@@ -56,7 +56,6 @@ LACKING_FEATURES = (
     "eligible.leader.replicas.version",
     "share.version",
     "streams.version",
-    "transaction.version",
 )
 """Feature levels that a format by Kafka 4.3 would set and Penstock does not serve yet."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -14,9 +14,11 @@ from penstock.log import operations, recovery, segment_scan
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.checkpoints import Checkpoint
 from penstock.log.directory import LogDirectory
-from penstock.log.directory_operations import CreateReplicas, SetAside
+from penstock.log.directory_operations import CreateReplicas, SetAside, WritePartitionMetadata
 from penstock.log.disk import Buffer, Disk
 from penstock.log.file_work import FileWork
+from penstock.log.log import Log
+from penstock.log.open_logs import OpenLogs
 from penstock.log.operations import Write
 from penstock.log.producer_state import ProducerState
 from penstock.log.replica import Replica, State
@@ -31,12 +33,23 @@ from simulator.worlds import WORLDS
 
 SEEDS = range(1, 101)
 HUNT_SEEDS = 300
+REGRESSIONS = {
+    "a new log began where a deleted one did, since a checkpoint had found no room": 43_238,
+    "a new log had the records of a deleted one, since its topic id had found no room": 45_972,
+    "a reader met an index that was being cut": 2_460,
+    "the same, in another log": 5_396,
+}
 
 
 @pytest.mark.parametrize("first", range(1, 101, 20))
 def test_what_was_fsynced_survives_and_nothing_else_is_served(first: int) -> None:
     for seed in range(first, first + 20):
         LogWorld(seed).run()
+
+
+@pytest.mark.parametrize("found", REGRESSIONS)
+def test_a_seed_that_once_failed(found: str) -> None:
+    LogWorld(REGRESSIONS[found]).run()
 
 
 def test_the_runs_reach_what_they_are_to_test() -> None:
@@ -99,9 +112,9 @@ def test_seeds_that_are_none_are_refused(text: str, capsys: pytest.CaptureFixtur
     assert "seed" in capsys.readouterr().err
 
 
-def broken_rule() -> str:
+def broken_rule(seeds: Iterable[int] = range(1, HUNT_SEEDS + 1)) -> str:
     """The rule by which the first seed that finds a planted bug does so; empty if none does."""
-    for seed in range(1, HUNT_SEEDS + 1):
+    for seed in seeds:
         try:
             LogWorld(seed).run()
         except Violation as violation:
@@ -248,6 +261,16 @@ def test_planted_what_found_no_room_is_not_cut_away(monkeypatch: pytest.MonkeyPa
 def test_planted_a_new_replica_finds_the_checkpoints_of_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Checkpointing, "forget", lambda *_: None)
     assert broken_rule() in {"offsets are given in order", "durable is what was written"}
+
+
+def test_planted_a_log_takes_records_though_its_topic_id_found_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(logs: OpenLogs, replica: Replica, log: Log, now_ms: int) -> None:
+        log.topic_id = replica.topic_id
+        logs._outbox.emit(WritePartitionMetadata(replica, logs._outbox), no_room=lambda *_: None)
+        logs._now_open(replica, log, now_ms)
+
+    monkeypatch.setattr(OpenLogs, "_tie_to_topic", at_once)
+    assert broken_rule([45_972]) == "nothing is served that was not written"
 
 
 def test_planted_a_deleted_replica_leaves_without_waiting_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,10 @@ def _offset_commit(request: Any) -> None:
     request.generation_id_or_member_epoch, request.member_id, request.group_instance_id = -1, "", None
 
 
+def _txn_offset_commit(request: Any) -> None:
+    request.generation_id, request.member_id, request.group_instance_id = -1, "", None
+
+
 def _offset_fetch(request: Any) -> None:
     if not request.groups:
         request.group_id = GROUP
@@ -126,6 +130,7 @@ CHANGES: Mapping[ApiKey, Callable[[Any], None]] = {
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
     ApiKey.OFFSET_FETCH: _offset_fetch,
     ApiKey.DELETE_GROUPS: _delete_groups,
     ApiKey.OFFSET_DELETE: _offset_delete,

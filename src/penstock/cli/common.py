@@ -61,6 +61,26 @@ def add_log_dirs(arguments: Arguments) -> None:
     arguments.add_argument("--log-dir", action="append", default=[], metavar="DIR", help=text)
 
 
+ISOLATIONS = ("read_uncommitted", "read_committed")
+"""Isolation levels by their number in Fetch and ListOffsets."""
+
+
+def add_isolation(arguments: Arguments) -> None:
+    """Adds --isolation; `isolation_of` gives its number."""
+    arguments.add_argument(
+        "--isolation",
+        choices=ISOLATIONS,
+        default=ISOLATIONS[0],
+        help="read_committed skips aborted records and stops before the first open transaction "
+        f"(default: {ISOLATIONS[0]})",
+    )
+
+
+def isolation_of(arguments: argparse.Namespace) -> int:
+    """The number of the isolation level that was chosen."""
+    return ISOLATIONS.index(arguments.isolation)
+
+
 Actions = argparse._SubParsersAction  # the one name argparse has for it
 
 

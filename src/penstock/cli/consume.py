@@ -18,13 +18,13 @@ import argparse
 import base64
 import json
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import add_bootstrap, add_flag, add_option, with_client
+from penstock.cli.common import add_bootstrap, add_flag, add_isolation, add_option, isolation_of, with_client
+from penstock.cli.stopping import unless_terminated
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 SUMMARY = "print the records of a topic: by partition, offset or time, or as they arrive"
 COLUMNS = ("key", "partition", "offset", "timestamp", "headers")
 FLUSH_EVERY_S = 0.05
-TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
 Write = Callable[[str, int, "Record"], bytes]
 
 
@@ -63,7 +62,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "--separator", "TEXT", "separates what --print adds (default: a tab)", default="\t")
     add_flag(parser, "--json", "print one JSON object per record")
-    add_flag(parser, "--committed", "skip records of transactions that are not committed")
+    add_isolation(parser)
     add_bootstrap(parser)
 
 
@@ -95,10 +94,9 @@ async def consume(client: Client, arguments: argparse.Namespace, write: Write) -
     """Reads from where to begin to where to end, and prints."""
     from contextlib import aclosing
 
-    from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED
     from penstock.client.consumer import read_records
 
-    isolation = READ_COMMITTED if arguments.committed else READ_UNCOMMITTED
+    isolation = isolation_of(arguments)
     starts, ends = await ranges_of(client, arguments, isolation)
     left = sys.maxsize if arguments.max is None else arguments.max
     if not left:
@@ -119,30 +117,12 @@ async def consume(client: Client, arguments: argparse.Namespace, write: Write) -
     out.flush()
 
 
-async def unless_terminated(work: Coroutine[Any, Any, None]) -> int:
-    """Does the work; SIGTERM ends it as Ctrl-C does, so that a member leaves its group. Returns the exit code."""
-    import asyncio
-
-    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        ours = asyncio.current_task()
-        if ours is not None and ours.cancelling():
-            raise
-        return TERMINATED_EXIT_CODE
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
-    return 0
-
-
 async def consume_as_member(client: Client, arguments: argparse.Namespace, write: Write) -> None:
     """Reads what the group assigns to this member, prints it and commits it."""
-    from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+    from penstock.client.client import EARLIEST, LATEST
     from penstock.client.member import Member
 
-    isolation = READ_COMMITTED if arguments.committed else READ_UNCOMMITTED
+    isolation = isolation_of(arguments)
     _, ends = await ranges_of(client, arguments, isolation)
     left = sys.maxsize if arguments.max is None else arguments.max
     start = LATEST if arguments.offset == "latest" else EARLIEST

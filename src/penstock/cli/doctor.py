@@ -1,11 +1,14 @@
 """Check that this machine has what a broker and its pipelines need, and say what to do if not.
 
+With --bootstrap, also what transactions hold back in that cluster: readers with read_committed wait there.
+
 Exit code 0: ready. 1: something must be done first.
 
 examples:
   penstock doctor
   penstock doctor --config conf/server.properties
   penstock doctor --data /data/1 --data /data/2 --json
+  penstock doctor --bootstrap 127.0.0.1:9092
 """
 
 from __future__ import annotations
@@ -15,11 +18,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from penstock.cli.common import add_json, add_option, read_properties
+from penstock.cli.finding import Finding, State
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -38,24 +40,6 @@ PROBE_FILE = ".penstock-doctor"
 NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p"})
 
 
-class State(Enum):
-    """How a check went; `value` is what is printed."""
-
-    FINE = "ok"
-    ODD = "look"
-    WRONG = "fix"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check: its subject, what was found, and what to do about it."""
-
-    state: State
-    subject: str
-    found: str
-    remedy: str = ""
-
-
 def register(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--config", "FILE", "check for the node with this server.properties")
     add_option(
@@ -65,6 +49,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "log directory, present or planned; repeatable (default: the current directory)",
         action="append",
     )
+    add_option(parser, "--bootstrap", "HOST:PORT", "also check what transactions hold back in this cluster")
     add_json(parser)
 
 
@@ -108,6 +93,10 @@ def examine(arguments: argparse.Namespace) -> Iterator[Finding]:
     yield check_event_loop()
     yield check_cleaner()
     yield from check_java()
+    if arguments.bootstrap is not None:
+        from penstock.cli.doctor_transactions import check_transactions
+
+        yield from check_transactions(arguments.bootstrap)
 
 
 def check_config(path: str) -> tuple[Settings | None, Finding]:

@@ -29,6 +29,7 @@ COMMANDS = {
     "cluster": "penstock.cli.cluster.command",
     "disks": "penstock.cli.disks",
     "groups": "penstock.cli.groups",
+    "transactions": "penstock.cli.transactions",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
     "generate": "penstock.cli.generate",

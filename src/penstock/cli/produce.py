@@ -2,11 +2,16 @@
 
 A missing topic is created if the cluster creates topics automatically.
 
+With --transactional-id, readers with read_committed see all of the input or nothing: an error or Ctrl-C aborts it.
+With --transaction-records a transaction ends after every so many records, and only the last one is aborted.
+
 examples:
   echo hello | penstock produce clicks
   penstock produce clicks --value '{"page": "/"}' --key user-7 --header source=web
   penstock produce clicks --key-separator : < records.txt
   penstock produce profiles --key user-7 --null            (a delete marker)
+  penstock produce clicks --transactional-id import-7 < records.txt
+  penstock produce clicks --transactional-id import-7 --transaction-records 1000 < records.txt
 """
 
 from __future__ import annotations
@@ -17,16 +22,18 @@ import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from penstock.cli.common import add_bootstrap, add_flag, add_json, add_option, add_pairs, pair, with_client
 from penstock.cli.output import counted
+from penstock.cli.stopping import unless_terminated
 from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.client.producer import Message, Producer
+    from penstock.client.transactional import Transactions
 
 SUMMARY = "append records to a topic, from the standard input or the command line"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -50,6 +57,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--acks", choices=tuple(ACKS), default="all", help="replicas that must confirm a record (default: all)"
     )
     add_option(parser, "--timestamp", "TIME", "timestamp of every record (default: now)")
+    add_option(parser, "--transactional-id", "ID", "append all records in one transaction of this id")
+    add_option(parser, "--transaction-records", "N", "commit after every N records instead", type=int)
+    add_option(parser, "--transaction-timeout", "TIME", "abort a transaction that takes longer", default="1m")
     add_json(parser)
     add_bootstrap(parser)
 
@@ -64,7 +74,7 @@ class Job:
     """One run: what all records have in common, and what was sent. Raises UsageError for arguments that conflict."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        from penstock.cli.times import timestamp_ms
+        from penstock.cli.times import duration_ms, timestamp_ms
 
         self._arguments = arguments
         self._headers = tuple(header(text) for text in arguments.header)
@@ -78,19 +88,29 @@ class Job:
             raise UsageError("--key-separator is empty: it must be what stands between key and value, such as :")
         if arguments.null and arguments.value:
             raise UsageError("--null and --value exclude each other")
+        self._timeout_ms = duration_ms(arguments.transaction_timeout, "--transaction-timeout")
+        check_transaction(arguments)
         self._values = [self._from_line(os.fsencode(text)) for text in arguments.value or ()]
         self._sent = 0
+        self._transactions: Transactions | None = None
+        self._pending = 0
+        """Records that the present transaction has."""
+        self._committed = 0
         self._last_said = time.monotonic()
         self._offsets: dict[int, tuple[int, int]] = {}
 
     async def run(self, client: Client) -> int:
         from penstock.client.admin import wait_for_topic
         from penstock.client.producer import Producer
+        from penstock.client.transactional import Transactions
         from penstock.records.compression import Codec
 
         topic: str = self._arguments.topic
         partitions = await wait_for_topic(client, topic, create=True, partition=self._arguments.partition)
         check_partition(self._arguments.partition, partitions, topic)
+        if self._arguments.transactional_id is not None:
+            self._transactions = Transactions(client, self._arguments.transactional_id, timeout_ms=self._timeout_ms)
+            await self._transactions.open()
         producer = Producer(
             client,
             topic,
@@ -98,9 +118,12 @@ class Job:
             codec=Codec[self._arguments.compression.upper()],
             acks=ACKS[self._arguments.acks],
             first_partition=time.time_ns() // 1_000_000,
+            transactions=self._transactions,
             sent=self._on_sent,
         )
         await producer.open()
+        if self._transactions is not None:
+            return await unless_terminated(self._in_transactions(producer, self._transactions))
         try:
             await self._send_all(producer)
         except PenstockError as error:
@@ -109,12 +132,41 @@ class Job:
         self._conclude()
         return 0
 
+    async def _in_transactions(self, producer: Producer, transactions: Transactions) -> None:
+        """Sends everything in transactions. Whatever ends this early aborts the one that is open."""
+        try:
+            await self._send_all(producer)
+            await self._commit(producer)
+        except BaseException as error:
+            with suppress(PenstockError):  # whoever has taken the id over has aborted it, otherwise its time does
+                await transactions.end(committed=False)
+            if isinstance(error, PenstockError):
+                error.add_note(f"the transaction is aborted; {self._appended()} before it")
+            raise
+        self._conclude()
+
+    async def _commit(self, producer: Producer) -> None:
+        """Ends the present transaction, if there are any."""
+        if self._transactions is None:
+            return
+        await producer.flush()
+        await self._transactions.end(committed=True)
+        self._pending = 0
+        self._committed = self._sent
+
+    async def _add(self, producer: Producer, message: Message) -> None:
+        """Appends a record; commits if it is the last one of a transaction."""
+        await producer.add(message)
+        self._pending += 1
+        if self._pending == self._arguments.transaction_records:
+            await self._commit(producer)
+
     async def _send_all(self, producer: Producer) -> None:
         if self._arguments.null:
-            await producer.add(self._message(None))
+            await self._add(producer, self._message(None))
         elif self._values:
             for message in self._values:
-                await producer.add(message)
+                await self._add(producer, message)
         else:
             await self._from_input(producer)
         await producer.flush()
@@ -133,7 +185,7 @@ class Job:
                     except UsageError:
                         await producer.flush()  # so that it can be said what was appended: all that came before
                         raise
-                    await producer.add(message)
+                    await self._add(producer, message)
                 await producer.flush()
 
     def _from_line(self, line: bytes, number: int = 0) -> Message:
@@ -181,8 +233,22 @@ class Job:
 
     def _appended(self) -> str:
         """How many records the brokers have confirmed so far; with acks=0 they confirm none."""
-        verb = "sent" if ACKS[self._arguments.acks] == 0 else "appended"
-        return f"{counted(self._sent, 'record')} {'was' if self._sent == 1 else 'were'} {verb}"
+        verb, count = "sent" if ACKS[self._arguments.acks] == 0 else "appended", self._sent
+        if self._transactions is not None:
+            verb, count = "committed", self._committed
+        return f"{counted(count, 'record')} {'was' if count == 1 else 'were'} {verb}"
+
+
+def check_transaction(arguments: argparse.Namespace) -> None:
+    """Raises UsageError for options that do not go with transactions, or only with them."""
+    if arguments.transactional_id == "":
+        raise UsageError("--transactional-id is empty: it must be a name that no other producer uses")
+    if arguments.transactional_id is not None and ACKS[arguments.acks] != -1:
+        raise UsageError(f"--acks {arguments.acks}: a transaction needs all")
+    if arguments.transaction_records is not None and arguments.transactional_id is None:
+        raise UsageError("--transaction-records says how long transactions are: --transactional-id is missing")
+    if arguments.transaction_records is not None and arguments.transaction_records < 1:
+        raise UsageError(f"--transaction-records {arguments.transaction_records}: it must be 1 or more")
 
 
 def header(text: str) -> tuple[str, bytes]:

@@ -20,7 +20,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_bootstrap, add_flag, add_log_dirs, add_option, with_client
+from penstock.cli.common import (
+    add_bootstrap,
+    add_flag,
+    add_isolation,
+    add_log_dirs,
+    add_option,
+    isolation_of,
+    with_client,
+)
 from penstock.cli.output import counted
 from penstock.errors import ConfigError, UsageError
 from penstock.sql.limits import SQL_JSON_SAMPLE_RECORDS, SQL_MEMORY, SQL_TABLE_ROWS
@@ -40,7 +48,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_option(form, "--parquet", "FILE", "write a Parquet file", type=Path)
     add_option(parser, "--max-rows", "N", "maximum rows to print as a table", type=int, default=SQL_TABLE_ROWS)
     add_bootstrap(parser)
-    add_flag(parser, "--committed", "skip records of transactions that are not committed")
+    add_isolation(parser)
     add_flag(
         parser,
         "--in-order",
@@ -74,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = Settings(
         read=arguments.read,
         log_dirs=tuple(arguments.log_dir),
-        committed=arguments.committed,
+        committed=bool(isolation_of(arguments)),
         in_order=arguments.in_order,
         memory=arguments.memory,
         files=arguments.allow_files,

@@ -11,10 +11,12 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
 
 
 class Stopping:
@@ -61,3 +63,22 @@ def stopped_by_signals(heard: Callable[[], None] = lambda: None) -> Iterator[Sto
         for number, handler in before.items():
             signal.signal(number, handler)
         stopping.close()
+
+
+async def unless_terminated(work: Coroutine[Any, Any, None]) -> int:
+    """Does the work; SIGTERM ends it as Ctrl-C does, so that a member leaves its group, and a producer
+    aborts its transaction. Returns the exit code."""
+    import asyncio
+
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        ours = asyncio.current_task()
+        if ours is not None and ours.cancelling():
+            raise
+        return TERMINATED_EXIT_CODE
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+    return 0

@@ -286,9 +286,10 @@ SAYS_NO_MORE_THAN_THE_CODE = (
 )
 """Kafka's own sentences of two codes, which name nothing; ours are clearer."""
 SENTENCES = {
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "it has no coordinator: the brokers with its part of __consumer_offsets are "
-    "gone, or the topic could not be made, which takes as many brokers as offsets.topic.replication.factor says; the "
-    "brokers' logs tell more (COORDINATOR_NOT_AVAILABLE)",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "it has no coordinator: the brokers with its part of __consumer_offsets (for "
+    "transactions, __transaction_state) are gone, or the topic could not be made, which takes as many brokers as "
+    "offsets.topic.replication.factor (transaction.state.log.replication.factor) says; the brokers' logs tell more "
+    "(COORDINATOR_NOT_AVAILABLE)",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
     ErrorCode.UNKNOWN_TOPIC_ID: "there is no topic with this id (UNKNOWN_TOPIC_ID)",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "the name is not valid: letters, digits, '.', '_' and '-', at most 249"
@@ -296,6 +297,7 @@ SENTENCES = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "it exists already (TOPIC_ALREADY_EXISTS)",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not allowed (TOPIC_AUTHORIZATION_FAILED)",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not allowed (CLUSTER_AUTHORIZATION_FAILED)",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not allowed (TRANSACTIONAL_ID_AUTHORIZATION_FAILED)",
 }
 """What brokers say with a code alone, in words."""
 

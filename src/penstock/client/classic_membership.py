@@ -23,7 +23,7 @@ from uuid import UUID
 
 from penstock.client.assignors import Assignor, Shares, Wish
 from penstock.client.client import Partition, by_topic
-from penstock.client.groups import MOVED
+from penstock.client.coordinators import MOVED
 from penstock.client.membership import LOST, Heard
 from penstock.errors import ErrorCode, ProtocolError
 from penstock.protocol.consumer_protocol import decode_assignment, decode_subscription, encode

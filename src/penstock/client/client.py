@@ -1,8 +1,7 @@
-"""A small async client of any Kafka cluster: metadata, offsets, plain produce and fetch, and `send` for the rest.
+"""A small async client of any Kafka cluster: metadata, offsets, produce and fetch, and `send` for the rest.
 
-Groups and transactions are left to the well-kept client libraries. `Client` keeps one connection a broker, opened at
-first use; it learns leaders from Metadata and forgets them when a broker says that it is not the leader. Requests that
-fail retriably are repeated until `timeout_ms` has passed.
+`Client` keeps one connection a broker, opened at first use; it learns leaders from Metadata and forgets them when a
+broker says that it is not the leader. Requests that fail retriably are repeated until `timeout_ms` has passed.
 
     async with Client("127.0.0.1:9092") as client:
         ends = await client.offsets([("clicks", 0)], LATEST)
@@ -232,10 +231,10 @@ class Client:
                     if got.error_code == ErrorCode.NONE:
                         found[key] = OffsetAt(got.offset, got.timestamp, got.leader_epoch)
                     else:
-                        failed.append(self._retriable(key, got.error_code))
+                        failed.append(self.retriable(key, got.error_code))
             return failed
 
-        await self._for_leaders(list(partitions), ask)
+        await self.for_leaders(list(partitions), ask)
         return found
 
     async def epoch_ends(self, epochs: Mapping[Partition, int]) -> dict[Partition, EpochEnd]:
@@ -259,10 +258,10 @@ class Client:
                     if got.error_code == ErrorCode.NONE:
                         found[key] = EpochEnd(got.leader_epoch, got.end_offset)
                     else:
-                        failed.append(self._retriable(key, got.error_code))
+                        failed.append(self.retriable(key, got.error_code))
             return failed
 
-        await self._for_leaders(list(epochs), ask)
+        await self.for_leaders(list(epochs), ask)
         return found
 
     async def produce(
@@ -274,12 +273,15 @@ class Client:
         acks: int = -1,
         timeout_ms: int = 30_000,
         topic_id: UUID | None = None,
+        transactional_id: str | None = None,
+        at_most: int | None = None,
     ) -> tuple[int, int]:
         """Appends one record batch (bytes of RecordBatch v2). Returns its base offset and the log-append time or -1.
 
         With acks=0 nobody answers: both are -1. Raises RequestError when the broker refuses the batch, and when the
         topic is not the one of `topic_id`, if that is given. (Brokers before Produce 13 are told the name alone, and
-        may have a new topic of that name a moment before the metadata say so.)
+        may have a new topic of that name a moment before the metadata say so.) `transactional_id` is whose transaction
+        the batch belongs to; `at_most` caps the version of Produce.
         """
         result = (-1, -1)
 
@@ -293,18 +295,20 @@ class Client:
                 topic_id=known_id,
                 partition_data=[PartitionProduceData(index=partition, records=batch)],
             )
-            request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data])
+            request = ProduceRequest(
+                transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=[data]
+            )
             connection = await self.connection(node_id)
-            answer = await connection.send(request, answered=acks != 0)
+            answer = await connection.send(request, at_most=at_most, answered=acks != 0)
             if answer is None:
                 return []
             got = answer.responses[0].partition_responses[0]
             if got.error_code != ErrorCode.NONE:
-                return [self._retriable((topic, partition), got.error_code, got.error_message)]
+                return [self.retriable((topic, partition), got.error_code, got.error_message)]
             result = (got.base_offset, got.log_append_time_ms)
             return []
 
-        await self._for_leaders([(topic, partition)], ask)
+        await self.for_leaders([(topic, partition)], ask)
         return result
 
     async def fetch(
@@ -339,14 +343,14 @@ class Client:
             )
             answer = await self.send(request, node_id=node_id)
             if answer.error_code != ErrorCode.NONE:
-                return [self._retriable(key, answer.error_code) for key in some]
+                return [self.retriable(key, answer.error_code) for key in some]
             names = {(await self.topic(name)).topic_id: name for name, _ in some}
             failed = []
             for topic in answer.responses:
                 for got in topic.partitions:
                     key = (topic.topic or names[topic.topic_id], got.partition_index)
                     if got.error_code != ErrorCode.NONE:
-                        failed.append(self._retriable(key, got.error_code))
+                        failed.append(self.retriable(key, got.error_code))
                         continue
                     aborted = tuple((t.producer_id, t.first_offset) for t in got.aborted_transactions or ())
                     records = memoryview(b"") if got.records is None else got.records
@@ -355,10 +359,10 @@ class Client:
                     )
             return failed
 
-        await self._for_leaders(list(positions), ask)
+        await self.for_leaders(list(positions), ask)
         return found
 
-    def _retriable(self, partition: Partition, code: int, message: str | None = None) -> Partition:
+    def retriable(self, partition: Partition, code: int, message: str | None = None) -> Partition:
         """The partition, after forgetting its leader, if a later try may succeed; otherwise raises RequestError.
 
         A leader that does not know the topic may not have heard of it yet; that there is none, the metadata say.
@@ -369,8 +373,11 @@ class Client:
             raise RequestError(error, message or f"{partition[0]}-{partition[1]}: {error.name}")
         return partition
 
-    async def _for_leaders(self, partitions: list[Partition], ask: Ask) -> None:
-        """Runs `ask(leader, its partitions)` for all leaders at once, and again for the partitions that it returns."""
+    async def for_leaders(self, partitions: list[Partition], ask: Ask) -> None:
+        """Runs `ask(leader, its partitions)` for all leaders at once, and again for the partitions that it returns.
+
+        Raises what `ask` raises, and UnreachableError when some still fail after the time that a call may take.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_ms / 1000
         reason = "no leader"

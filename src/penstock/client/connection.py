@@ -20,11 +20,16 @@ class NoAnswer(UnreachableError):
 
 
 class BrokerConnection:
-    """A connection with negotiated versions. Not shared between event loops."""
+    """A connection with negotiated versions. Not shared between event loops.
+
+    Attributes:
+        versions: what the broker serves of each API. features: the finalized levels as of when it was opened.
+    """
 
     def __init__(self, host: str, port: int, client_id: str, timeout_ms: int) -> None:
         self.address = f"{host}:{port}"
         self.versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
         self._host, self._port = host, port
         self._client_id = client_id
         self._timeout_s = timeout_ms / 1000
@@ -51,6 +56,7 @@ class BrokerConnection:
                 "  is it the address of a broker's listener?"
             ) from None
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        self.features = {each.name: each.max_version_level for each in answer.finalized_features}
 
     @property
     def closed(self) -> bool:

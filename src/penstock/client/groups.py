@@ -11,20 +11,19 @@ A group's coordinator is asked; it is looked up again when it has moved. Works w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.client.admin import refused
 from penstock.client.client import EARLIEST, LATEST, Client, OffsetAt, Partition
-from penstock.client.limits import CLIENT_RETRY_BACKOFF_MS
-from penstock.errors import ErrorCode, ProtocolError, RequestError, UnreachableError, UnsupportedVersionError
+from penstock.client.coordinators import MOVED, ask, ask_all
+from penstock.errors import ErrorCode, ProtocolError, RequestError, UnsupportedVersionError
 from penstock.protocol.api import ApiKey
 from penstock.protocol.consumer_protocol import decode_assignment
 from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from penstock.protocol.messages.describe_groups_request import DescribeGroupsRequest
-from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.list_groups_request import ListGroupsRequest
 from penstock.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -38,16 +37,9 @@ from penstock.protocol.messages.offset_delete_request import (
 )
 from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 
-GROUP = 0
-BATCHED_COORDINATORS_FROM = 4
 GROUPS_OF_FETCH_FROM = 8
 NAMES_UP_TO = 9
 """Versions of OffsetCommit and OffsetFetch above this name topics by id."""
-COORDINATOR_TIMEOUT_S = 30.0
-MOVED = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
-"""Errors after which the coordinator is looked up again."""
 NO_CONSUMER_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 """Errors that say that a group is none of KIP-848, or that the cluster has no such groups."""
 
@@ -113,72 +105,15 @@ class Lag:
         return max(0, self.end - self.committed) if self.committed >= 0 and self.end >= 0 else -1
 
 
-async def coordinator(client: Client, group_id: str) -> int:
-    """The node id of the group's coordinator. Waits while there is none; RequestError when that takes too long."""
-    version = (await client.connection(None)).version_for(ApiKey.FIND_COORDINATOR)
-    deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
-    while True:
-        if version >= BATCHED_COORDINATORS_FROM:
-            request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group_id])
-            found = (await client.ask_any(request)).coordinators[0]
-        else:
-            found = await client.ask_any(FindCoordinatorRequest(key=group_id, key_type=GROUP))
-        if found.error_code not in MOVED or asyncio.get_running_loop().time() > deadline:
-            refused(found.error_code, found.error_message, f"group {group_id}")
-            if found.node_id not in client.brokers:
-                await client.refresh([])
-            return int(found.node_id)
-        await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
-
-
-async def ask(
-    client: Client,
-    group_id: str,
-    request: Any,
-    error_of: Callable[[Any], int],
-    *,
-    at_most: int | None = None,
-) -> tuple[Any, int]:
-    """The coordinator's answer and its node id. Asks again, for COORDINATOR_TIMEOUT_S, while `error_of(answer)` says
-    that it has moved, or its broker does not answer; so a request may be carried out twice.
-    """
-    deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
-    while True:
-        late = asyncio.get_running_loop().time() > deadline
-        try:
-            node_id = await coordinator(client, group_id)
-            answer = await client.send(request, node_id=node_id, at_most=at_most)
-        except UnreachableError:
-            if late:
-                raise
-        else:
-            if error_of(answer) not in MOVED or late:
-                return answer, node_id
-        await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
-
-
 async def list_groups(client: Client, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
     """All groups of the cluster, by name: every broker is asked for those that it coordinates."""
-    await client.refresh([])
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-
-    async def of_broker(node_id: int) -> list[ListedGroup]:
-        deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
-        while True:
-            answer = await client.send(request, node_id=node_id)
-            if answer.error_code not in MOVED or asyncio.get_running_loop().time() > deadline:
-                break
-            await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
-        refused(answer.error_code, None, f"groups of broker {node_id}")
-        return [
-            ListedGroup(
-                each.group_id, each.protocol_type, each.group_state, each.group_type.lower() or "classic", node_id
-            )
-            for each in answer.groups
-        ]
-
-    found = await asyncio.gather(*map(of_broker, sorted(client.brokers)))
-    return sorted((group for some in found for group in some), key=lambda group: group.group_id)
+    found = [
+        ListedGroup(each.group_id, each.protocol_type, each.group_state, each.group_type.lower() or "classic", node_id)
+        for node_id, answer in (await ask_all(client, request, "groups")).items()
+        for each in answer.groups
+    ]
+    return sorted(found, key=lambda group: group.group_id)
 
 
 async def describe_group(client: Client, group_id: str) -> GroupState:

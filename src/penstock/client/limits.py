@@ -22,3 +22,7 @@ IMPORT_STEP_RECORDS = 10_000
 """Records that an import passes over before it lets others run."""
 CLIENT_LOG_DIRECTORIES_MS = 10_000
 """How long a broker may take to describe its log directories; then it counts as unreachable."""
+CLIENT_DESCRIBED_PARTITIONS = 500
+"""Partitions whose producers one request asks for; more of them take several requests."""
+CLIENT_DESCRIBED_TRANSACTIONS = 100
+"""Transactional ids that are asked about at once; more of them wait for their turn."""

@@ -29,15 +29,14 @@ from penstock.client.assignors import ASSIGNORS
 from penstock.client.classic_membership import ClassicMembership
 from penstock.client.client import EARLIEST, READ_UNCOMMITTED, Client, Fetched, Partition
 from penstock.client.consumer import user_batches
+from penstock.client.coordinators import ask, coordinator
 from penstock.client.groups import (
     NAMES_UP_TO,
     NO_CONSUMER_GROUP,
     Committed,
-    ask,
     commit_error,
     commit_request,
     committed,
-    coordinator,
 )
 from penstock.client.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
 from penstock.client.membership import JOIN, LOST, Heard, Membership

@@ -19,7 +19,7 @@ from enum import Enum
 from uuid import UUID
 
 from penstock.client.client import Partition
-from penstock.client.groups import MOVED
+from penstock.client.coordinators import MOVED
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 from penstock.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse

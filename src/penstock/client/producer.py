@@ -3,7 +3,7 @@
 Keys choose partitions as Kafka's Java producer does; records without a key stay in one partition until its batch is
 sent, then the next partition has its turn. With acks=all the producer is idempotent: each batch carries the producer's
 id and a sequence, so that a batch whose answer was lost is not appended twice. One batch a partition is in flight, so
-order is kept.
+order is kept. With `transactions` its batches belong to the transaction of that transactional id.
 
     producer = Producer(client, "clicks", partitions=3)
     await producer.open()
@@ -26,6 +26,7 @@ from penstock.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    Buffer,
     increment_sequence,
 )
 from penstock.records.builder import BatchBuilder
@@ -34,6 +35,7 @@ from penstock.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
+    from penstock.client.transactional import Transactions
 
 ACKS_ALL = -1
 RETRIES_OF_PRODUCER_ID = 30
@@ -67,6 +69,7 @@ class Producer:
         client: connected.
         topic: which must exist, with `partitions` partitions.
         acks: 0, 1, or -1 for all.
+        transactions: open; then acks must be all, and whoever ends a transaction has flushed before.
         sent: told of each batch that was appended.
         first_partition: where records without a key begin.
     """
@@ -81,9 +84,11 @@ class Producer:
         acks: int = ACKS_ALL,
         batch_bytes: int = CLIENT_BATCH_BYTES,
         first_partition: int = 0,
+        transactions: Transactions | None = None,
         sent: Callable[[Sent], None] = lambda batch: None,
     ) -> None:
         assert partitions > 0
+        assert transactions is None or acks == ACKS_ALL
         self._client = client
         self._topic = topic
         self._partitions = partitions
@@ -91,14 +96,15 @@ class Producer:
         self._acks = acks
         self._batch_bytes = batch_bytes
         self._sticky = first_partition % partitions
+        self._transactions = transactions
         self._sent = sent
         self._producer_id, self._producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         self._sequences: dict[int, int] = {}
         self._builders: dict[int, BatchBuilder] = {}
 
     async def open(self) -> None:
-        """Gets a producer id, where retries need one. Raises RequestError."""
-        if self._acks != ACKS_ALL:
+        """Gets a producer id, where retries need one of its own. Raises RequestError."""
+        if self._acks != ACKS_ALL or self._transactions is not None:
             return
         self._producer_id, self._producer_epoch = await producer_identity(self._client)
 
@@ -116,7 +122,10 @@ class Producer:
 
     async def flush(self) -> None:
         """Sends all that was taken. Raises RequestError when a broker refuses a batch."""
-        await asyncio.gather(*(self._send(partition) for partition in list(self._builders)))
+        partitions = list(self._builders)
+        if self._transactions is not None:  # one request for all of them
+            await self._transactions.join((self._topic, partition) for partition in partitions)
+        await asyncio.gather(*map(self._send, partitions))
 
     def partition_of(self, message: Message) -> int:
         """Where a record goes. Raises RequestError for a partition that the topic does not have."""
@@ -139,6 +148,8 @@ class Producer:
         builder = self._builders.pop(partition)
         if partition == self._sticky:
             self._sticky = (self._sticky + 1) % self._partitions
+        if self._transactions is not None:
+            await self._take_part(self._transactions, partition, builder)
         sequence = self._sequences.get(partition, 0)
         if self._producer_id != NO_PRODUCER_ID:
             builder.producer_id, builder.producer_epoch = self._producer_id, self._producer_epoch
@@ -146,9 +157,36 @@ class Producer:
         else:
             assert builder.base_sequence == NO_SEQUENCE
         count = builder.record_count
-        offset, _ = await self._client.produce(self._topic, partition, builder.build(), acks=self._acks)
+        offset = await self._append(partition, builder.build())
         self._sequences[partition] = increment_sequence(sequence, count)
         self._sent(Sent(partition, offset, count))
+
+    async def _take_part(self, transactions: Transactions, partition: int, builder: BatchBuilder) -> None:
+        """Makes a batch one of the transaction. A new producer id or epoch begins with sequence 0."""
+        await transactions.join([(self._topic, partition)])
+        builder.is_transactional = True
+        identity = transactions.producer_id, transactions.producer_epoch
+        if identity != (self._producer_id, self._producer_epoch):
+            self._producer_id, self._producer_epoch = identity
+            self._sequences.clear()
+
+    async def _append(self, partition: int, batch: Buffer) -> int:
+        """The offset at which a batch was appended."""
+        transactions = self._transactions
+        if transactions is None:
+            return (await self._client.produce(self._topic, partition, batch, acks=self._acks))[0]
+        try:
+            offset, _ = await self._client.produce(
+                self._topic,
+                partition,
+                batch,
+                transactional_id=transactions.transactional_id,
+                at_most=transactions.produce_at_most,
+            )
+        except RequestError as error:
+            transactions.refused(error.code, error.message)
+            raise
+        return offset
 
 
 async def producer_identity(client: Client) -> tuple[int, int]:

@@ -56,5 +56,5 @@ SETTLING_PRINCIPALS_MAX = 1_000
 """Principals that have equal shares of that rate; further ones have one share together."""
 TRANSACTIONAL_IDS_PER_STEP = 500
 """Transactional ids that are looked at in one turn of the loop, after a load or for their expiry; about 1 ms."""
-ENDINGS_RESUMED_MAX = 10_000
-"""Ends of transactions under way in one partition beyond which no more of those that were found prepared begin."""
+ENDINGS_PER_STEP = 50
+"""Prepared ends that go on in one turn of the loop after a load; about 2 ms."""

@@ -14,7 +14,7 @@ so that it does not have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, NotResident, StorageError
@@ -49,16 +49,16 @@ def checked_time(disk: Disk, segment: Segment) -> CheckedTime:
     """
     try:
         return by_index_or_batches(disk, segment)
-    except FileNotFoundError as error:
-        return CheckedTime(segment.modified_ms, segment.base_offset, str(error))
+    except FileNotFoundError:  # it was removed meanwhile
+        return CheckedTime(segment.modified_ms, segment.base_offset, "")
 
 
 def by_index_or_batches(disk: Disk, segment: Segment) -> CheckedTime:
-    """The same. Raises FileNotFoundError."""
+    """The same. Raises FileNotFoundError if there are no batches."""
     try:
         timestamp_ms, offset = segment.time_index.last_entry(disk)
         wrong = what_is_wrong(disk, segment, timestamp_ms, offset)
-    except StorageError as error:
+    except (StorageError, FileNotFoundError) as error:
         timestamp_ms, offset, wrong = NO_TIMESTAMP, segment.base_offset, str(error)
     if not wrong:
         return CheckedTime(timestamp_ms, offset, "")
@@ -103,6 +103,12 @@ class TimesNotChecked(NotResident):
             segment.largest_timestamp_ms, segment.largest_timestamp_offset = timestamp_ms, offset
             segment.largest_is_right = True
 
-    def wrong(self, result: Sequence[CheckedTime]) -> list[str]:
-        """What is wrong with the indexes of the segments."""
-        return [found.wrong for found in result if found.wrong]
+    def wrong(self, result: Sequence[CheckedTime], still: Container[Segment]) -> list[str]:
+        """What is wrong with the indexes of the segments that are still the log's (`Replica.segments`): a truncation
+        may have cut them, and whoever is open under that name may be another log.
+        """
+        return [
+            found.wrong
+            for segment, found in zip(self.segments, result, strict=True)
+            if found.wrong and segment in still
+        ]

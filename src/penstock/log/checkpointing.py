@@ -28,6 +28,8 @@ class Checkpointing:
         self._table = table
         self._deadlines = deadlines
         self._outbox = outbox
+        self._removing: dict[Checkpoint, WriteCheckpoint] = {}
+        """The last write of each since a partition was removed from it, until that write has ended."""
 
     def note(self, replica: Replica, checkpoint: Checkpoint, offset: int) -> None:
         """Has an offset written with the next write of this checkpoint, which belongs to the replica's directory."""
@@ -53,28 +55,45 @@ class Checkpointing:
         self, kind: type[WriteCheckpoint], directory: LogDirectory, checkpoint: Checkpoint, written: Done[Any]
     ) -> None:
         """Has a checkpoint written as it is now. If there is no room for it, as it is a little later."""
+        removes = checkpoint.stale
+        write = kind(directory.index, self._outbox, checkpoint.file, checkpoint.take())
+        if removes:
+            self._removing[checkpoint] = write
+
+        def done(operation: WriteCheckpoint, result: None, now_ms: int) -> None:
+            self._ended(checkpoint, operation)
+            written(operation, result, now_ms)
 
         def later(operation: WriteCheckpoint, now_ms: int) -> None:
             checkpoint.dirty = True
+            if self._ended(checkpoint, operation):
+                checkpoint.stale = True
             self._outbox.try_later(again, now_ms, before_stop=True)  # somebody may wait for it
 
         def again(now_ms: int) -> None:
             if directory.error is None:
                 self._emit(kind, directory, checkpoint, written)
 
-        self._outbox.emit(
-            kind(directory.index, self._outbox, checkpoint.file, checkpoint.take()), written, no_room=later
-        )
+        self._outbox.emit(write, done, no_room=later)
 
-    def write_stale(self, directory: LogDirectory) -> None:
+    def _ended(self, checkpoint: Checkpoint, write: WriteCheckpoint) -> bool:
+        """Whether a write that has ended is the last one of its checkpoint since a partition was removed."""
+        is_last = self._removing.get(checkpoint) is write
+        if is_last:
+            del self._removing[checkpoint]
+        return is_last
+
+    def write_stale(self, directory: LogDirectory) -> list[WriteCheckpoint]:
         """Writes the checkpoints from which a partition was removed, since a new one of the same name will be created.
 
         If the old offsets were still in the file after a crash, the new log would begin at the old one's start and be
-        trusted up to the old one's recovery point.
+        trusted up to the old one's recovery point. So it is created only after the writes that are returned: all of
+        those that have not ended yet.
         """
         for checkpoint in directory.checkpoints:
             if checkpoint.stale:
                 self.write(directory, checkpoint)
+        return [self._removing[checkpoint] for checkpoint in directory.checkpoints if checkpoint in self._removing]
 
     def lower_clean_offset(self, replica: Replica, end_offset: int, then: Callable[[int], None]) -> None:
         """A log ends at `end_offset` now. Calls `then` once no checkpoint on the disk says that it was cleaned beyond.

@@ -75,7 +75,7 @@ class Checkpoint:
     Attributes:
         file: name of the file in the log directory.
         dirty: whether a number changed since the last write began.
-        stale: whether the file has a partition that was removed since: a new one of that name must not find it.
+        stale: whether a partition was removed since: the file has it, and a new one of that name must not find it.
     """
 
     __slots__ = ("_offsets", "dirty", "file", "stale")

@@ -10,11 +10,12 @@ Entries in memory were made by this process and need no check.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from penstock.errors import StorageError
 from penstock.log.disk import Disk
-from penstock.log.index import RELATIVE_OFFSET_MAX
+from penstock.log.index import RELATIVE_OFFSET_MAX, Aborted
 from penstock.log.segment import Segment
 from penstock.records.batch import is_old_message
 
@@ -125,15 +126,34 @@ class TimeClaim:
         return DamagedIndexError(self.segment.time_index.path, claim)
 
 
-def aborted_in(disk: Disk, segment: Segment, end_offset: int | None) -> list[tuple[int, int, int, int]]:
+def aborted_in(disk: Disk, segment: Segment, end_offset: int | None) -> list[Aborted]:
     """The entries of a segment's index of aborted transactions (`AbortedIndex.all`). The segment ends before
     `end_offset`, if that is known: the marker of each is in the segment, by rising offsets.
     """
     entries = segment.aborted_index.all(disk)
-    previous = segment.base_offset - 1
+    check_aborted(entries, segment, segment.base_offset - 1, end_offset)
+    return entries
+
+
+def aborted_from(disk: Disk, segment: Segment, offset: int, end_offset: int | None) -> Iterator[Aborted]:
+    """As `aborted_in`, from the first entry whose marker is at `offset` or later; up to two before it come as well.
+    They are looked at since a wrong one would lead the search astray.
+    """
+    index = segment.aborted_index
+    slot, previous = max(0, index.slot_of(disk, offset) - 2), segment.base_offset - 1
+    while entries := index.some(disk, slot):
+        previous = check_aborted(entries, segment, previous, end_offset)
+        yield from entries
+        slot += len(entries)
+
+
+def check_aborted(entries: Sequence[Aborted], segment: Segment, previous: int, end_offset: int | None) -> int:
+    """Raises DamagedIndexError unless the entries are of this segment and rise from `previous`; returns where the last
+    one ends.
+    """
     for _, first_offset, last_offset, _ in entries:
         if not previous < last_offset >= first_offset or (end_offset is not None and last_offset >= end_offset):
             claim = f"an entry says that offset {last_offset} ends a transaction that began at {first_offset}"
             raise DamagedIndexError(segment.aborted_index.path, claim)
         previous = last_offset
-    return entries
+    return previous

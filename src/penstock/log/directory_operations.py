@@ -2,7 +2,7 @@
 
 Operations on one replica have its name as their order, like the operations of its log. Those on checkpoint files, the
 mark of a clean stop and new replicas share one order: the last one emitted is the last one written, and a new replica
-is created after the checkpoint from which an older one of its name was removed.
+is created after the checkpoint from which an older one of its name was removed, and not at all if that was not written.
 
 `replica` and `replicas` are for the manager, which handles the result: `run` does not look at them. A name would not
 do: by then it may belong to another replica.
@@ -10,10 +10,10 @@ do: by then it may belong to another replica.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
-from uuid import UUID
 
 from penstock.errors import NotResident, StorageError
 from penstock.log import partition_metadata
@@ -51,17 +51,29 @@ class CreateReplicas(Operation):
     The file with the topic id appears by a rename, so that a crash leaves all of it or nothing: a directory with half
     of it could not be opened, one without it gets the id when it is opened. So its own directory needs no fsync.
 
+    It does nothing, and has no room, unless the checkpoints `after` which it comes have found room.
+
     The result is the names that existed already, whose content is unknown.
     """
 
-    __slots__ = ("names", "replicas")
+    __slots__ = ("after", "names", "replicas")
 
-    def __init__(self, directory: int, owner: OperationOwner, replicas: Sequence[Replica]) -> None:
+    def __init__(
+        self,
+        directory: int,
+        owner: OperationOwner,
+        replicas: Sequence[Replica],
+        after: Sequence[WriteCheckpoint] = (),
+    ) -> None:
         super().__init__(directory, CHECKPOINTS_ORDER, owner)
         self.replicas = replicas
+        self.after = after
         self.names = [(replica.name, replica.topic_id) for replica in replicas]
 
     def run(self, disk: Disk) -> set[str]:
+        for write in self.after:
+            if not write.written:
+                raise OSError(errno.ENOSPC, "no room for what must be there before", write.file)
         files = []
         found = set()
         for name, topic_id in self.names:
@@ -79,14 +91,16 @@ class CreateReplicas(Operation):
 class WritePartitionMetadata(Operation):
     """Ties a directory that has no topic id (or lost it in a crash) to its topic."""
 
-    __slots__ = ("name", "topic_id")
+    __slots__ = ("name", "replica", "topic_id")
 
-    def __init__(self, directory: int, owner: OperationOwner, name: str, topic_id: UUID) -> None:
-        super().__init__(directory, name, owner)
-        self.name = name
-        self.topic_id = topic_id
+    def __init__(self, replica: Replica, owner: OperationOwner) -> None:
+        super().__init__(replica.directory.index, replica.name, owner)
+        self.replica = replica
+        self.name = replica.name
+        self.topic_id = replica.topic_id
 
     def run(self, disk: Disk) -> None:
+        assert self.topic_id is not None, "nothing to write"
         disk.replace(f"{self.name}/{PARTITION_METADATA}", partition_metadata.encode(self.topic_id))
 
 
@@ -327,17 +341,19 @@ class MeasureReplicas(Operation):
 
 
 class WriteCheckpoint(Operation):
-    """Replaces one checkpoint file atomically and durably."""
+    """Replaces one checkpoint file atomically and durably. `written`: whether it has done so."""
 
-    __slots__ = ("file", "offsets")
+    __slots__ = ("file", "offsets", "written")
 
     def __init__(self, directory: int, owner: OperationOwner, file: str, offsets: Mapping[TopicPartition, int]) -> None:
         super().__init__(directory, CHECKPOINTS_ORDER, owner)
         self.file = file
         self.offsets = offsets
+        self.written = False
 
     def run(self, disk: Disk) -> None:
         disk.replace(self.file, format_checkpoint(self.offsets))
+        self.written = True
 
 
 class MarkCleanStop(Operation):

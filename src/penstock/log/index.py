@@ -14,7 +14,7 @@ are never longer than their entries, which Kafka accepts: it resizes the active 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from struct import Struct
 from typing import Any, ClassVar
 
@@ -26,6 +26,9 @@ from penstock.records.batch import NO_TIMESTAMP
 RELATIVE_OFFSET_MAX = 2**31 - 1
 ABORTED_VERSION, LAST_OFFSET = 0, 3
 """The version of an entry of an aborted transaction, and the field with the offset of the marker."""
+
+Aborted = tuple[int, int, int, int]
+"""Producer id, first offset, last offset, last stable offset."""
 
 
 class Index:
@@ -212,7 +215,20 @@ class AbortedIndex(Index):
             )
         )
 
-    def all(self, disk: Disk) -> list[tuple[int, int, int, int]]:
-        """(producer id, first offset, last offset, last stable offset) of every entry. May raise NotResident."""
+    def all(self, disk: Disk) -> list[Aborted]:
+        """Every entry. May raise NotResident."""
         data = self._read(disk, 0, self.written) + self.tail if self.written else bytes(self.tail)
+        return [entry[1:] for entry in self.ENTRY.iter_unpack(data)]
+
+    def slot_of(self, disk: Disk, offset: int) -> int:
+        """The number of the first entry whose last offset is `offset` or later. May raise NotResident."""
+        return bisect_left(range(self.entries), offset, key=lambda slot: self.entry(disk, slot)[LAST_OFFSET])
+
+    def some(self, disk: Disk, slot: int) -> list[Aborted]:
+        """A block of entries from number `slot` on. May raise NotResident."""
+        if slot < self.written:
+            data: bytes | bytearray = self._read(disk, slot, min(INDEX_BLOCK_ENTRIES, self.written - slot))
+        else:
+            start = (slot - self.written) * self.ENTRY.size
+            data = self.tail[start : start + INDEX_BLOCK_ENTRIES * self.ENTRY.size]
         return [entry[1:] for entry in self.ENTRY.iter_unpack(data)]

@@ -520,7 +520,7 @@ class Log:
         self.log_start_offset = log_start_offset
         self.files.release(self.reserved_end_offset, self.wall.at(now_ms), now_ms)
         self.reserved_end_offset = offset
-        self.segments.forget_positions()
+        self.segments.will_be_cut()
         if start_over:
             self.leader_epochs.clear()
         else:

@@ -110,7 +110,7 @@ class OpenLogs:
             operation = OpenLog(replica, self._outbox, self, arguments, random=self._random, wall=self._wall)
             self._outbox.emit(operation, self._opened, broke=self._broke, no_room=self._open_again)
 
-    def _open_again(self, operation: OpenLog | RecoverLog, now_ms: int) -> None:
+    def _open_again(self, operation: OpenLog | RecoverLog | WritePartitionMetadata, now_ms: int) -> None:
         """Tries again after a while to open or recover a log, since there was no room for what that changes."""
         replica, state = operation.replica, operation.replica.state
 
@@ -165,22 +165,33 @@ class OpenLogs:
                 self._failures.replica_broken(replica, error, now_ms)
             else:
                 self._replace_stray(replica)
+        elif result.topic_id is None and replica.topic_id is not None:
+            self._tie_to_topic(replica, result, now_ms)
         else:
-            self._tie_to_topic(replica, result)
-            result.config = self._table.topic_config(replica.topic)  # it may have changed meanwhile
+            replica.topic_id = result.topic_id
             self._now_open(replica, result, now_ms)
 
-    def _broke(self, operation: OpenLog | RecoverLog, error: Exception, now_ms: int) -> None:
+    def _broke(self, operation: OpenLog | RecoverLog | WritePartitionMetadata, error: Exception, now_ms: int) -> None:
         self._failures.replica_broken(operation.replica, StorageError(f"a bug: {error!r}"), now_ms)
 
-    def _tie_to_topic(self, replica: Replica, log: Log) -> None:
-        """Writes the assigned topic id into a directory that has none (an older broker made it)."""
-        if log.topic_id is None and replica.topic_id is not None:
-            log.topic_id = replica.topic_id
-            index = replica.directory.index
-            write = WritePartitionMetadata(index, self._outbox, replica.name, replica.topic_id)
+    def _tie_to_topic(self, replica: Replica, log: Log, now_ms: int) -> None:
+        """Writes the assigned topic id into a directory that has none: it was lost in a crash, and nothing was written
+        yet; or an older broker made the directory.
+
+        Without the id, records would be taken for those of a later topic of the name: a log with none waits for it.
+        """
+        log.topic_id = replica.topic_id
+        write = WritePartitionMetadata(replica, self._outbox)
+        if log.segments.bases:
             self._outbox.emit(write, no_room=lambda operation, now_ms: None)  # done when it is opened the next time
-        replica.topic_id = log.topic_id
+            self._now_open(replica, log, now_ms)
+            return
+
+        def written(operation: WritePartitionMetadata, result: None, now_ms: int) -> None:
+            if replica.state is State.OPENING:
+                self._now_open(replica, log, now_ms)
+
+        self._outbox.emit(write, written, broke=self._broke, no_room=self._open_again)
 
     def _replace_stray(self, replica: Replica) -> None:
         """The files belong to a deleted topic of the same name: replaces them by a new replica."""
@@ -199,6 +210,7 @@ class OpenLogs:
         replica.state = State.OPEN
         replica.no_room = False
         replica.log = log
+        log.config = table.topic_config(replica.topic)  # it may have changed meanwhile
         log.space = replica.directory.space
         self._remove_leftovers(replica, log, now_ms)
         replica.opened = True

@@ -292,6 +292,8 @@ class ProducerState:
         self.producers[producer_id] = Producer(
             header.producer_epoch, kept, NO_OFFSET, marker.coordinator_epoch, header.max_timestamp_ms
         )
+        if before is None and len(self.producers) > PRODUCER_IDS_PER_PARTITION_MAX:
+            self._forget_idlest()
         return Step(producer_id, before, completed, NO_OFFSET)
 
     def undo(self, steps: Sequence[Step]) -> None:

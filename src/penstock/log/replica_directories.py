@@ -53,21 +53,20 @@ class ReplicaDirectories:
                 self._checkpointing.forget(replica.directory, replica.key)
                 batches.setdefault(replica.directory.index, []).append(replica)
         for index, batch in batches.items():
-            self._checkpointing.write_stale(self._table.directories[index])
             for start in range(0, len(batch), CREATE_BATCH_MAX):
-                create = CreateReplicas(index, self._outbox, batch[start : start + CREATE_BATCH_MAX])
-                self._emit(create, made)
+                self._emit(index, batch[start : start + CREATE_BATCH_MAX], made)
 
-    def _emit(self, create: CreateReplicas, made: Made) -> None:
+    def _emit(self, index: int, replicas: Sequence[Replica], made: Made) -> None:
         """Has directories made. If there is no room for them, a little later: what is there already is no error."""
 
         def later(operation: CreateReplicas, now_ms: int) -> None:
-            again = CreateReplicas(create.directory, self._outbox, create.replicas)
-            self._outbox.try_later(lambda _: self._emit(again, made), now_ms)
-            for replica in create.replicas:
+            self._outbox.try_later(lambda _: self._emit(index, replicas, made), now_ms)
+            for replica in replicas:
                 if replica.state is State.CREATING:
                     replica.waits_for_room(now_ms)
 
+        after = self._checkpointing.write_stale(self._table.directories[index])
+        create = CreateReplicas(index, self._outbox, replicas, after)
         self._outbox.emit(create, partial(self._created, made), broke=self._create_broke, no_room=later)
 
     def _created(self, made: Made, operation: CreateReplicas, found: set[str], now_ms: int) -> None:

@@ -225,7 +225,7 @@ class Retiring:
             return
         missing.was_read(result)
         if isinstance(missing, TimesNotChecked):
-            for wrong in missing.wrong(result):
+            for wrong in missing.wrong(result, replica.segments()):
                 self._report(TimeIndexWrong(replica.name, wrong))
         self._look_at_open(replica, now_ms)
 

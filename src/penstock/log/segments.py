@@ -8,10 +8,13 @@ reads a file may raise NotResident.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
+from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.log.checked_times import TimesNotChecked, must_be_checked
-from penstock.log.damaged_index import DamagedFileError, aborted_in
+from penstock.log.damaged_index import DamagedFileError, aborted_from
 from penstock.log.disk import Disk, FileSlice
 from penstock.log.limits import POSITION_HINTS_MAX, TIMES_CHECKED_AT_ONCE_MAX
 from penstock.log.lookup import check_largest, cut, first_at_time, first_of_max_time, locate
@@ -31,21 +34,43 @@ def remember(hints: Hints, offset: int, place: tuple[int, int]) -> None:
         del hints[next(iter(hints))]
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Look = Callable[Concatenate["Segments", P], R]
+
+
+def again_if_cut(look: Look[P, R]) -> Look[P, R]:
+    """A look into the files that, if it goes wrong while these are being cut, is one to be made again."""
+
+    @wraps(look)
+    def looking(segments: Segments, /, *arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return look(segments, *arguments, **named)
+        except (StorageError, FileNotFoundError) as error:
+            if not segments.are_being_cut:
+                raise
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the log is being truncated: {error}") from error
+
+    return looking
+
+
 class Segments:
-    """The segments of one log.
+    """The segments of one log. While it is being truncated, looks into its files may raise RequestError.
 
     Attributes:
         all: oldest first, the last one active; empty until a new log has its first file.
         bases: their base offsets.
+        are_being_cut: a truncation is under way, and the files may have less than is known of them here.
         ends, hints: positions remembered from the latest appends and from the latest reads.
     """
 
-    __slots__ = ("all", "bases", "disk", "ends", "hints")
+    __slots__ = ("all", "are_being_cut", "bases", "disk", "ends", "hints")
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
         self.all: list[Segment] = []
         self.bases: list[int] = []
+        self.are_being_cut = False
         self.ends: Hints = {}
         self.hints: Hints = {}
 
@@ -73,6 +98,7 @@ class Segments:
         self.bases = [segment.base_offset for segment in segments]
         for segment, next_base in zip(segments, self.bases[1:], strict=False):
             segment.flushed = next_base <= flushed_offset
+        self.are_being_cut = False
         self.forget_positions()
 
     def begin(self, segment: Segment) -> None:
@@ -126,6 +152,11 @@ class Segments:
         """The records of a segment up to an offset are in its file."""
         remember(self.ends, end_offset, (segment.base_offset, segment.size_bytes))
 
+    def will_be_cut(self) -> None:
+        """A truncation begins; `replace` ends it."""
+        self.are_being_cut = True
+        self.forget_positions()
+
     def forget_positions(self) -> None:
         """Forgets remembered positions, which may be wrong from now on."""
         self.ends.clear()
@@ -136,6 +167,7 @@ class Segments:
         """Bytes of all records."""
         return sum(segment.size_bytes for segment in self.all)
 
+    @again_if_cut
     def read(
         self, offset: int, upper_offset: int, max_bytes: int, *, up_to_end: bool, at_least_one: bool = True
     ) -> LogRead:
@@ -180,6 +212,7 @@ class Segments:
         place = locate(self.disk, segment, offset)
         return segment.size_bytes if place is None else place.position
 
+    @again_if_cut
     def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> FoundOffset | None:
         """The first record from an offset on with at least this timestamp."""
         passed_over: Segment | None = None
@@ -198,18 +231,20 @@ class Segments:
                 return found
         return None
 
+    @again_if_cut
     def offset_of_max_timestamp(self) -> FoundOffset | None:
         """The first record with the largest timestamp of the log (ListOffsets -3)."""
         written = [segment for segment in self.all if segment.size_bytes]
         latest = max(written, key=lambda segment: segment.largest_readable(self.disk)[0], default=None)
         return None if latest is None else first_of_max_time(self.disk, latest)
 
+    @again_if_cut
     def aborted_transactions(self, offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap [offset, upper_offset)."""
         found = []
         start = max(bisect_right(self.bases, offset) - 1, 0)
         for segment, end_offset in zip(self.all[start:], [*self.bases[start + 1 :], None], strict=False):
-            for aborted in map(AbortedTransaction._make, aborted_in(self.disk, segment, end_offset)):
+            for aborted in map(AbortedTransaction._make, aborted_from(self.disk, segment, offset, end_offset)):
                 if aborted.last_offset >= offset and aborted.first_offset < upper_offset:
                     found.append(aborted)
                 if aborted.last_stable_offset >= upper_offset:

@@ -90,13 +90,18 @@ class Truncate(LogOperation):
 
 
 def cut_segment(disk: Disk, segment: Segment, offset: int) -> None:
-    """Drops the segment's batches that end at or after `offset`, and their index entries."""
+    """Drops the segment's batches that end at or after `offset`, and their index entries.
+
+    Apache Kafka up to 3.5 noted offsets within batches in time indexes, so an entry of the first batch that goes may
+    have an offset below.
+    """
     place = locate(disk, segment, offset)
     if place is None:
         return
-    keep_below(disk, segment.offset_index, 0, offset - segment.base_offset)
-    keep_below(disk, segment.time_index, 1, offset - segment.base_offset)
-    aborted = [entry for entry in segment.aborted_index.all(disk) if entry[2] < offset]
+    end_offset = min(offset, place.base_offset)
+    keep_below(disk, segment.offset_index, 0, end_offset - segment.base_offset)
+    keep_below(disk, segment.time_index, 1, end_offset - segment.base_offset)
+    aborted = [entry for entry in segment.aborted_index.all(disk) if entry[2] < end_offset]
     if len(aborted) < segment.aborted_index.entries:
         disk.truncate(segment.aborted_index.path, len(aborted) * segment.aborted_index.ENTRY.size)
         disk.fsync(segment.aborted_index.path)

@@ -36,7 +36,7 @@ class Reload(Truncate):
         super().__init__(log, cut, [])
         self.producers = log.producers
 
-    def work(self, disk: Disk) -> tuple[Loaded, list[str]]:
+    def _cut_and_load(self, disk: Disk) -> tuple[Loaded, list[str]]:
         end_offset = self.cut.offset
         loaded = load(disk, self.name, log_start_offset=0, wall_ms=self.cut.wall_ms)
         if not loaded.segments:
@@ -62,7 +62,7 @@ def undo_appends(log: Log, now_ms: int) -> None:
     if log.closed:
         log.closed = log.close_when_cut = False
     log.generation += 1
-    log.segments.forget_positions()
+    log.segments.will_be_cut()
     log.reserved_end_offset = log.log_end_offset
     if log.truncating:
         return

@@ -75,7 +75,7 @@ REGISTERED_FEATURES: Mapping[str, tuple[int, int]] = {
 }
 """What brokers and controllers register and advertise. A feature that is only known at level 0 is not mentioned."""
 
-DEFAULT_LEVELS: Mapping[str, int] = {GROUP_VERSION: 1}
+DEFAULT_LEVELS: Mapping[str, int] = {GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
 """Levels that a new cluster has unless others are asked for, beside metadata.version and kraft.version."""
 
 

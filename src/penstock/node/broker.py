@@ -181,7 +181,6 @@ class Broker:
             close_connections=self.dispatcher.close_all,
         )
         self.producer_ids = ProducerIds(state, scheduler, self.channel, self.purgatory)
-        self.verifier = Verifier(state, scheduler, outgoing)
         self.coordinators = Coordinators(
             CoordinatorHost(
                 state=state,
@@ -241,6 +240,11 @@ class Broker:
     def outgoing(self) -> Outgoing:
         """Calls to other nodes."""
         return self.calls.outgoing
+
+    @property
+    def verifier(self) -> Verifier:
+        """Asks the coordinators of transactions whether they go on."""
+        return self.calls.verifier
 
     def bug(self, place: str, what: str, error: Exception) -> None:
         self.scheduler.bug(place, what, error)
@@ -466,6 +470,7 @@ class Broker:
             self.state, is_controller=self.controller.active, unclean_elections=self.journal.unclean_elections
         )
         yield from replica_samples(self.state, self.replication)
+        yield from self.replication.hanging.samples()
         yield from partition_samples(self.logs)
         yield from quorum_samples(self.quorum, self.image)
         for coordinator in self.coordinators.all:

@@ -13,6 +13,7 @@ from penstock.node.outgoing import Outgoing
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.suspects import Suspects
+from penstock.node.verification import Verifier
 
 if TYPE_CHECKING:
     from penstock.node.controller import ControllerNode
@@ -27,10 +28,10 @@ class Calls:
     Attributes:
         outgoing: calls over connections. loopback: the connections of this node to itself.
         suspects: brokers that may have died. liveness: checks whether a broker's process is still there.
-        frozen: finds brokers whose process stands still.
+        frozen: finds brokers whose process stands still. verifier: asks the coordinators of transactions.
     """
 
-    __slots__ = ("_scheduler", "_state", "frozen", "liveness", "loopback", "outgoing", "suspects")
+    __slots__ = ("_scheduler", "_state", "frozen", "liveness", "loopback", "outgoing", "suspects", "verifier")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Calls:
             setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
         )
         self.suspects = Suspects(self.outgoing)
+        self.verifier = Verifier(state, scheduler, self.outgoing)
         self.liveness = Liveness(self.outgoing, scheduler.timers, state.peer, process_gone)
         self.frozen = FrozenBrokers(
             state.node_id,

@@ -76,9 +76,9 @@ class LedPartition:
         )
         return appended.next_offset
 
-    def guard(self, producer_id: int, producer_epoch: int, now_ms: int) -> VerificationGuard | None:
+    def guard(self, producer_id: int, producer_epoch: int, now_ms: int, *, adds: bool) -> VerificationGuard | None:
         self._use_open(now_ms)
-        return self._partition.log.producers.guard(producer_id, producer_epoch)
+        return self._partition.log.producers.guard(producer_id, producer_epoch, adds=adds)
 
     def _use_open(self, now_ms: int) -> None:
         """As `_use`, but what a closed log is used for has to come again: RequestError COORDINATOR_LOAD_IN_PROGRESS."""

@@ -146,16 +146,22 @@ GROUP_PLACES_ID_MAX = 256
 """Longer ids are not remembered: nobody may have much memory filled with them."""
 
 # Transactions
+OPEN_TRANSACTIONS_SEEN_MAX = 10_000
+"""Open transactions of which a broker remembers since when it has seen them, to find those that hang; further ones are
+looked at when some of these have ended."""
+OPEN_TRANSACTIONS_ASKED_MAX = 1_000
+"""Of them, those that coordinators are asked about in one look; the others in the next ones, in turn."""
 MARKERS_PER_PART_MAX = 500
 """Partitions of one transaction whose markers go together; and partitions whose leaders are looked up in one step."""
 MARKERS_PER_REQUEST_MAX = 2_000
 """Markers of one WriteTxnMarkers request; further ones go with the next, since one is under way to each broker."""
 MARKERS_RETRY_MS = 100
-"""After this long a marker is sent again that a partition's leader has refused."""
+"""After this long a marker is sent again that a partition's leader has refused; after twice as long the next time, and
+so on."""
 MARKERS_BACKOFF_MS = 50
 """After twice as long markers go to a broker again that has not answered; twice as long after each further time."""
 MARKERS_BACKOFF_MAX_MS = 1_000
-"""The longest such pause."""
+"""The longest pause of both kinds."""
 MARKERS_UNPLACED_LOOK_MS = 1_000
 """Partitions without a leader are looked at this often, beside each change of theirs."""
 MARKER_FAILURES_TOLD = 10

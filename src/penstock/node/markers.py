@@ -5,7 +5,7 @@ version of the request that the other side serves is used; from 2 on it says the
 
 - A broker that does not answer is asked again after longer and longer waits. What waits for it then goes to the
   partitions' leaders by the metadata of that time.
-- A partition whose leader refuses is tried again after a while, with the leader that it has then.
+- A partition whose leader refuses is tried again after longer and longer waits, with the leader that it has then.
 - A partition without a leader is kept aside until its registration changes, looked at again from time to time.
 - A partition that is deleted needs no marker.
 
@@ -17,7 +17,7 @@ coordinator of the id goes on. Source: TransactionMarkerChannelManager of Apache
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -215,8 +215,16 @@ class Markers:
         """Sends at the next turn at the earliest, so that all markers of this one go together."""
         if not destination.under_way and not destination.planned:
             destination.planned = True
-            at_ms = self._scheduler.now_ms + delay_ms
-            self._scheduler.timers.at(at_ms, partial(self._send, broker_id, destination))
+            if delay_ms:
+                at_ms = self._scheduler.now_ms + delay_ms
+                self._scheduler.timers.at(at_ms, partial(self._send, broker_id, destination))
+            else:
+                self._scheduler.do(self._send_soon(broker_id, destination))
+
+    def _send_soon(self, broker_id: int, destination: Destination) -> Iterator[None]:
+        """Sends with the next step of long work; a timer would keep every end waiting for its tick."""
+        self._send(broker_id, destination, self._scheduler.now_ms)
+        yield from ()
 
     def _send(self, broker_id: int, destination: Destination, now_ms: int) -> None:
         destination.planned = False
@@ -287,9 +295,14 @@ class Markers:
                 for topic in marker.topics
                 for partition in topic.partitions
             }
-            refused = [left for part in parts if (left := self._heard(part, codes)) is not None]
-            if refused:
-                self._scheduler.timers.at(now_ms + MARKERS_RETRY_MS, lambda at_ms: self._do(self._place(refused)))
+            refused: dict[int, list[Part]] = {}
+            for part in parts:
+                left = self._heard(part, codes)
+                if left is not None:
+                    delay_ms = min(MARKERS_BACKOFF_MAX_MS, MARKERS_RETRY_MS << min(left.failures - 1, 10))
+                    refused.setdefault(delay_ms, []).append(left)
+            for delay_ms, again in refused.items():
+                self._scheduler.timers.at(now_ms + delay_ms, partial(self._again, again))
             if destination.waiting:
                 self._plan(broker_id, destination, 0)
             return
@@ -299,6 +312,9 @@ class Markers:
         parts += destination.waiting
         destination.waiting.clear()
         self._do(self._place(parts))
+
+    def _again(self, refused: Sequence[Part], now_ms: int) -> None:
+        self._do(self._place(refused))
 
     def _heard(self, part: Part, codes: dict[tuple[int, str, int], int]) -> Part | None:
         """Takes the answers to a part. Returns what is to be tried again, if anything."""

@@ -12,6 +12,7 @@ from penstock.log.manager import LogManager
 from penstock.node.assignments import Assignments
 from penstock.node.channel import Channel
 from penstock.node.followers import Followers
+from penstock.node.hanging import HangingTransactions
 from penstock.node.isr_changes import IsrChanges
 from penstock.node.moves import Moves
 from penstock.node.outgoing import Outgoing
@@ -30,7 +31,7 @@ class Replication:
         logs: the log directories. replicas: led and followed partitions. isr_changes: proposes ISR changes.
         followers: fetch from leaders. throttles: limit the rates of followers and moves.
         assignments: tells the controller of directories. moves: between directories.
-        publishing: applies new metadata.
+        publishing: applies new metadata. hanging: finds transactions that nobody will end.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Replication:
         self.isr_changes = IsrChanges(
             state.node_id, lambda: state.broker_epoch, channel, scheduler.timers, lag_time_max_ms
         )
+        self.hanging = HangingTransactions(state, scheduler, outgoing, lambda: self.replicas)
         self.replicas: Replicas = Replicas(
             state.node_id,
             lambda: self.logs,
@@ -61,6 +63,7 @@ class Replication:
             followers=lambda: self.followers,
             broker_epoch=lambda: state.broker_epoch,
             lag_time_max_ms=lag_time_max_ms,
+            transaction_open=self.hanging.noticed,
         )
         self.followers = Followers(state, scheduler, self.replicas, outgoing, self.throttles)
         self.logs = LogManager(

@@ -32,6 +32,12 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 TransactionCoordinator = Coordinator[TransactionMachine]
 
 
+def ending_of(coordinator: TransactionCoordinator, transactional_id: str) -> Ending | None:
+    """The end whose markers are being written, if this node coordinates the transactional id and there is one."""
+    shard = coordinator.runtime.shards.get(coordinator.topic.partition_of(transactional_id))
+    return None if shard is None else shard.machine.state.endings.get(transactional_id)
+
+
 def transactions_topic(settings: Settings) -> TopicSpec:
     """How `__transaction_state` is created."""
     return TopicSpec(
@@ -61,6 +67,7 @@ class TransactionService:
     def __init__(self, host: CoordinatorHost, runtime: Callable[[], Runtime[TransactionMachine]]) -> None:
         self._host = host
         self._runtime = runtime
+        self._heard_of: MetadataDelta | None = None
         settings = host.state.settings
         self.spec = transactions_topic(settings)
         self.write_timeout_ms = settings.request_timeout_ms
@@ -102,8 +109,10 @@ class TransactionService:
         delta: MetadataDelta,
         now_ms: int,
     ) -> None:
-        """Tells the sender of markers about leaders that have changed."""
-        self.markers.published(delta, now_ms)
+        """Tells the sender of markers about leaders that have changed, once for all shards."""
+        if delta is not self._heard_of:
+            self._heard_of = delta
+            self.markers.published(delta, now_ms)
 
     def loaded(self, coordinator: TransactionCoordinator, shard: Shard[TransactionMachine], now_ms: int) -> None:
         """The machine goes on by itself."""

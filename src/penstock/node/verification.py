@@ -93,7 +93,7 @@ class Verification:
         return {(topic, index): code for topic, indexes in self.partitions.items() for index in indexes}
 
     def in_request(self) -> AddPartitionsToTxnTransaction:
-        """Its form in the request to the coordinator."""
+        """The transaction as the request to the coordinator has it."""
         return AddPartitionsToTxnTransaction(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -185,14 +185,14 @@ class Verifier:
     def _ask(self, broker_id: int, now_ms: int) -> None:
         """Sends the verifications that wait for a coordinator, as many as one request takes."""
         waiting = self._waiting.pop(broker_id, {})
+        peer = self._state.peer(broker_id)
+        if peer is None:
+            for each in waiting.values():
+                self._end_soon(each, ErrorCode.NETWORK_EXCEPTION, now_ms)
+            return
         chosen = list(islice(waiting.values(), VERIFICATIONS_PER_REQUEST_MAX))
         if len(chosen) < len(waiting):
             self._waiting[broker_id] = dict(islice(waiting.items(), len(chosen), None))
-        peer = self._state.peer(broker_id)
-        if peer is None:
-            for each in chosen:
-                self._end_soon(each, ErrorCode.NETWORK_EXCEPTION, now_ms)
-            return
         self._asked.add(broker_id)
         self._outgoing.call(
             peer,
@@ -228,13 +228,17 @@ class Verifier:
     def _end_soon(self, verification: Verification, code: ErrorCode, now_ms: int) -> None:
         """Ends one with an error, after the present call has returned."""
         errors = verification.all_failed(code)
-        self._scheduler.timers.at(now_ms, lambda at_ms: self._end(verification, errors, at_ms))
+        self._count(verification, errors, now_ms)
+        self._scheduler.timers.at(now_ms, partial(verification.done, errors))
 
     def _end(self, verification: Verification, errors: Errors, now_ms: int) -> None:
+        guarded, what = self._scheduler.guarded, "what waits for a transaction to be verified"
+        guarded("call", what, verification.done, errors, now_ms)
+        guarded("call", "a transaction that was verified", self._count, verification, errors, now_ms)
+
+    def _count(self, verification: Verification, errors: Errors, now_ms: int) -> None:
         self.failures += len(errors)
         self.times.add(now_ms - verification.begun_ms)
-        what = "what waits for a transaction to be verified"
-        self._scheduler.guarded("call", what, verification.done, errors, now_ms)
 
     def samples(self) -> Iterator[Sample]:
         """The metrics, under Kafka's names."""

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
-from penstock.errors import StorageError
+from penstock.errors import RequestError, StorageError
 from penstock.log import partition_metadata
 from penstock.log.disk import Buffer, Disk, Operation
 from penstock.log.loading import OpenArguments
@@ -227,11 +227,9 @@ class Storage:
         return checkpoint, read_checkpoint(self.disk.read(path, 0, self.disk.size(path)), path)
 
     def batches(self, start_offset: int) -> Iterator[LogBatch]:
-        """All batches of the log from the one with `start_offset` on, each checked."""
+        """All batches of the log from the one with `start_offset` on, each checked; those that `read` gives now."""
         offset = start_offset
-        while offset < self.log.log_end_offset:
-            with readable(self.name):
-                view = self.log.read_bytes(offset, READ_BYTES)
+        while view := self.read(offset, READ_BYTES):
             for batch in read_batches(view, self.name):
                 offset = batch.header.next_offset
                 if offset > start_offset:
@@ -371,11 +369,16 @@ class Storage:
         return EpochEnd(before, first_offset) if before is not None and before <= epoch else None
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from `offset` on; empty at the end of what is written."""
+        """Whole batches from `offset` on; empty at the end of what is written, and perhaps while the log is cut."""
         if offset >= self.log.log_end_offset:
             return b""
-        with readable(self.name):
-            return self.log.read_bytes(offset, max_bytes)
+        try:
+            with readable(self.name):
+                return self.log.read_bytes(offset, max_bytes)
+        except RequestError:
+            if not self.log.truncating:
+                raise
+            return b""
 
     @property
     def newest_snapshot(self) -> CheckpointId | None:

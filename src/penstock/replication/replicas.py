@@ -42,7 +42,8 @@ class Replicas:
 
     `directory_lost(index, error, now_ms)` is called when a log directory has failed, `low_watermark_moved` when a
     follower of a led partition has told of another log start, or nobody follows us any more. `followers` gives who
-    drives the followers, `broker_epoch` that of this broker's registration.
+    drives the followers, `broker_epoch` that of this broker's registration. `transaction_open` is called when a led
+    partition has advanced, or was opened, and has an open transaction.
 
     Attributes:
         lag_time_max_ms: replica.lag.time.max.ms.
@@ -62,6 +63,7 @@ class Replicas:
         followers: Callable[[], FollowerDriver],
         broker_epoch: Callable[[], int],
         lag_time_max_ms: int = 30_000,
+        transaction_open: Callable[[Partition, int], None] = lambda partition, now_ms: None,
     ) -> None:
         self.node_id = node_id
         self.image: MetadataImage = EMPTY_IMAGE
@@ -74,6 +76,7 @@ class Replicas:
         self._directory_lost = directory_lost
         self._low_watermark_moved = low_watermark_moved
         self._isr_driver = isr_driver
+        self._transaction_open = transaction_open
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._followers: dict[tuple[str, int], Follower] = {}
         self._by_log: dict[str, Partition | Follower] = {}
@@ -223,6 +226,8 @@ class Replicas:
         partition.advance_high_watermark(now_ms)
         self._partitions[(topic, index)] = partition
         self._by_log[log.name] = partition
+        if log.producers.ongoing:
+            self._transaction_open(partition, now_ms)
         return partition
 
     # Metadata
@@ -350,6 +355,8 @@ class Replicas:
         replica = self._by_log.get(log.name)
         if type(replica) is Partition:
             replica.log_advanced(now_ms)
+            if log.producers.ongoing:
+                self._transaction_open(replica, now_ms)
         elif type(replica) is Follower:
             replica.log_changed(now_ms)
 

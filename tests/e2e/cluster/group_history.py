@@ -30,6 +30,7 @@ from support.processes import TIMEOUT_S, wait_until
 
 from penstock.client import groups
 from penstock.client.client import Client
+from penstock.client.coordinators import coordinator
 
 BATCH = 20
 CLASSIC_ASSIGNORS = {"range": "range", "cooperative": "cooperative-sticky"}
@@ -341,6 +342,6 @@ def coordinator_of(bootstrap: str, group: str) -> int:
 
     async def ask() -> int:
         async with Client(bootstrap) as client:
-            return await groups.coordinator(client, group)
+            return await coordinator(client, group)
 
     return asyncio.run(ask())

@@ -40,16 +40,31 @@ DIFFERENCES: Mapping[str, str] = {
     "IncrementalAlterConfigs: unknown broker config, of all brokers": SETTINGS,
 }
 
+IN_HISTORIES: Mapping[tuple[str, str], str] = {
+    ("markers_of_strangers", "the same epoch, transaction version -1"): "Kafka fails inside and answers "
+    "UNKNOWN_SERVER_ERROR; to us a marker of a version that there is not is one of version 0",
+    ("brokers_that_verify", "the same twice"): "Kafka answers every entry of a transactional id by the last one; we "
+    "answer each",
+}
+"""What differs in the histories of tests/interop/transactions, by history and step."""
+
 
 def page() -> str:
     """docs/reference/bad-requests.md."""
     rows = "\n".join(f"| {case} | {reason} |" for case, reason in sorted(DIFFERENCES.items()))
+    steps = "\n".join(
+        f"| {history.replace('_', ' ')} | {step} | {reason} |"
+        for (history, step), reason in sorted(IN_HISTORIES.items())
+    )
     return (
         "# Bad requests: where Penstock differs from Apache Kafka\n\n"
         "A corpus of bad requests over every advertised API and version is sent to Penstock and to Apache Kafka 4.3.1\n"
         "at each test run (`tests/interop/bad_input`). Both answer the same error codes, or close the connection,\n"
         "but for these:\n\n"
-        f"| Request | Difference |\n|---|---|\n{rows}\n"
+        f"| Request | Difference |\n|---|---|\n{rows}\n\n"
+        "Histories of transactions that no well-behaved producer has are told to both, too\n"
+        "(`tests/interop/transactions`), at transaction.version 2 and 1. These steps of them differ:\n\n"
+        f"| History | Step | Difference |\n|---|---|---|\n{steps}\n"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from support.heard import until_heard
 
 TIMEOUT_S = 30.0
 
@@ -17,9 +18,11 @@ class Place:
         self._ends: dict[tuple[str, int], int] = {}
 
     def create(self, topic: str, partitions: int) -> None:
-        """Makes a topic."""
+        """Makes a topic. Kafka's broker leads it when it has heard of it, which may be after the answer."""
         for done in self._admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             done.result(TIMEOUT_S)
+        if self.kind == "kafka":
+            until_heard(self.bootstrap)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Gives a topic more partitions."""

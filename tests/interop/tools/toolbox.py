@@ -31,6 +31,7 @@ LEADER_ELECTION = PACKAGE + "LeaderElectionCommand"
 CLUSTER = PACKAGE + "ClusterTool"
 CONSUMER_GROUPS = PACKAGE + "consumer.group.ConsumerGroupCommand"
 GROUPS = PACKAGE + "GroupsCommand"
+TRANSACTIONS = PACKAGE + "TransactionsCommand"
 REASSIGN = PACKAGE + "reassign.ReassignPartitionsCommand"
 
 

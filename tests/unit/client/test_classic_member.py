@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from unit.client.test_member import RECORDS, Cluster
 
-from penstock.client import groups, member
+from penstock.client import coordinators, member
 from penstock.client.member import CLASSIC, CONSUMER, Member
 from penstock.errors import ErrorCode, RequestError, UnsupportedVersionError
 from penstock.protocol.api import ApiKey
@@ -108,7 +108,7 @@ class ClassicCluster(Cluster):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits before it is tried again, and heartbeats follow each other."""
-    for module in (groups, member):
+    for module in (coordinators, member):
         monkeypatch.setattr(module, "CLIENT_RETRY_BACKOFF_MS", 0)
     monkeypatch.setattr(member, "HEARTBEAT_INTERVAL_MS", 1)
 

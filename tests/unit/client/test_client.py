@@ -12,7 +12,7 @@ import pytest
 from penstock.client import client as module
 from penstock.client.client import LATEST, Client, OffsetAt
 from penstock.client.connection import NoAnswer
-from penstock.client.groups import coordinator
+from penstock.client.coordinators import coordinator
 from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse

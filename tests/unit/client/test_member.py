@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.client import groups, member
+from penstock.client import coordinators, member
 from penstock.client.client import Fetched, OffsetAt, TopicState
 from penstock.client.member import Member
 from penstock.errors import CorruptRecordError, ErrorCode, UnreachableError
@@ -148,7 +148,7 @@ class Cluster:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits before it is tried again."""
-    for module in (groups, member):
+    for module in (coordinators, member):
         monkeypatch.setattr(module, "CLIENT_RETRY_BACKOFF_MS", 0)
 
 

@@ -61,8 +61,8 @@ class FakeLog:
             marker = marker_of(batch, header) if header.is_control else None
             self.producers.reserve(header, self.end_offset, origin, marker)
 
-    def guard(self, producer_id: int, producer_epoch: int, now_ms: int) -> VerificationGuard | None:
-        return self.producers.guard(producer_id, producer_epoch)
+    def guard(self, producer_id: int, producer_epoch: int, now_ms: int, *, adds: bool) -> VerificationGuard | None:
+        return self.producers.guard(producer_id, producer_epoch, adds=adds)
 
     def wait(self, offset: int, committed: Callable[[int], None], now_ms: int) -> None:
         if self.high_watermark >= offset:

@@ -30,7 +30,7 @@ from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.runtime.runtime import Runtime
 from penstock.coordinator.runtime.shard import Shard
 from penstock.coordinator.runtime.transactions import Transaction, TransactionEnd
-from penstock.errors import ErrorCode
+from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.protocol import codec
 from penstock.protocol.message import ZERO_UUID, Message
@@ -444,7 +444,11 @@ class World:
         )
         context = Context(version, "c", "/127.0.0.1")
         answer: Answer[TxnOffsetCommitResponse] = Answer(version)
-        guard = self.runtime.guard(self.PARTITION, producer_id, epoch, self.now_ms)
+        try:
+            guard = self.runtime.guard(self.PARTITION, producer_id, epoch, self.now_ms)
+        except RequestError as error:
+            answer.finished(None, error.code, str(error), self.now_ms)
+            return answer
         self.runtime.write(
             self.PARTITION,
             lambda machine: commit_transactional_offsets(machine.state, context, request, self.now_ms),

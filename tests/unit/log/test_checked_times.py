@@ -113,6 +113,22 @@ def test_where_the_batches_cannot_be_read_to_the_end_the_last_change_of_the_file
         assert found.wrong
 
 
+def test_a_segment_that_was_removed_meanwhile_is_no_wrong_index() -> None:
+    """The lane comes to it after a truncation, or after the log was deleted."""
+    disk, segment = closed_segment(*RISING)
+    for path in segment.paths:
+        disk.unlink(path)
+    assert checked_time(disk, segment) == (segment.modified_ms, segment.base_offset, "")
+
+
+def test_a_time_index_that_alone_is_gone_is_wrong_and_the_batches_are_read() -> None:
+    disk, segment = closed_segment(*RISING)
+    disk.unlink(segment.time_index.path)
+    found = checked_time(disk, segment)
+    assert found[:2] == (RISING[-1], len(RISING) - 1)
+    assert segment.time_index.path in found.wrong
+
+
 # A broker's retention
 
 
@@ -234,6 +250,27 @@ def test_a_segment_whose_file_somebody_has_removed_goes_by_the_last_change_of_th
     made.disk.unlink(f"clicks-0/{0:020d}.log")
     made.wait(DAY_MS + HOUR_MS)
     assert 0 not in made.log().segments.bases
+
+
+def test_an_index_that_was_cut_while_it_was_to_be_checked_is_said_nothing_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A truncation comes between the question and the answer: what is checked is not what the log has."""
+    made = stopped()
+    started(made, is_open=True)
+    read = TimesNotChecked.read
+    cut: list[int] = []
+
+    def cut_before(missing: TimesNotChecked, disk: SimulatedDisk) -> object:
+        if not cut:
+            cut.append(1)
+            made.node.use("clicks", 0, lambda log: (log.truncate_to(1, made.simulation.now_ms), None)[1])
+            for segment in missing.segments:
+                put(disk, segment.time_index.path, b"")  # as the lane does it, before the loop hears of it
+        return read(missing, disk)
+
+    monkeypatch.setattr(TimesNotChecked, "read", cut_before)
+    made.wait(DAY_MS + HOUR_MS)
+    assert cut
+    assert not said(made)
 
 
 @pytest.mark.parametrize("is_open", [False, True])

@@ -163,6 +163,15 @@ def test_no_more_guards_are_kept_than_producers(monkeypatch: pytest.MonkeyPatch)
     assert codes == [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE, ErrorCode.NONE]
 
 
+def test_markers_of_strangers_make_no_more_producers_known_than_batches_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCER_IDS_PER_PARTITION_MAX", 2)
+    producers = state(header(1, 0, 0, transactional=True))
+    for producer_id in range(2, 6):
+        end = read_header(marker(producer_id, 0, commit=False))
+        producers.reserve(end, 10 + producer_id, Origin.COORDINATOR, Marker(False, 0))
+    assert list(producers.producers) == [1, 5], "the one with an open transaction stays"
+
+
 @pytest.mark.parametrize(
     ("epoch", "version", "code"),
     [

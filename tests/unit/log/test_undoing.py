@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from support.logs import NAME, NOW_MS, OneLog, batch, marker, topic_config
 
-from penstock.errors import RequestError
+from penstock.errors import RequestError, StorageError
 from penstock.log.loading import OpenArguments
 from penstock.log.producer_state import Origin
 from penstock.log.recovery import recover_log
@@ -79,6 +79,28 @@ def test_a_roll_that_found_no_room_leaves_the_segment_active(room_bytes: int) ->
     assert one.append(batch(b"b", producer=(7, 0, 1))).base_offset == 1
     assert [segment.base_offset for segment in one.log.segments.all] == [0, 1]
     assert len(one.content()) == 2 * 69
+
+
+@pytest.mark.parametrize("kind", ["an index", "records", "a record too few"])
+def test_damage_that_is_met_when_the_files_are_read_again_is_damage_and_no_bug(kind: str) -> None:
+    """The log is of no more use until a recovery; nothing is raised, as from a truncation that meets damage."""
+    one, disk = full_log()
+    one.log.append_as_leader(batch(b"b", producer=(7, 0, 1)), 0, NOW_MS)
+    one.take()
+    one.run_one()
+    disk.capacity_bytes = None
+    if kind == "an index":
+        disk.write(f"{NAME}/{0:020d}.timeindex", 0, [b"seven b"])
+    elif kind == "records":
+        disk.truncate(f"{NAME}/{0:020d}.log", 40)
+    else:
+        disk.truncate(f"{NAME}/{0:020d}.log", 0)
+    one.run()
+    event, error = one.told[-1]
+    assert event == "broke"
+    assert isinstance(error, StorageError)
+    assert NAME in str(error)
+    assert one.log.failed
 
 
 def test_a_new_leader_epoch_is_in_its_file_before_the_first_record_that_is_kept() -> None:

@@ -28,6 +28,7 @@ def test_only_what_works_is_registered() -> None:
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (25, 30),
+        "transaction.version": (0, 2),
     }
 
 
@@ -49,7 +50,7 @@ def test_other_releases_are_refused(text: str) -> None:
     [
         ("metadata.version", 31, "lower it with kafka-features downgrade --feature metadata.version=30"),
         ("metadata.version", 7, "raise it with kafka-features upgrade --feature metadata.version=25"),
-        ("transaction.version", 2, "lower it with kafka-features downgrade --feature transaction.version=0"),
+        ("transaction.version", 3, "lower it with kafka-features downgrade --feature transaction.version=2"),
         ("unheard.of.version", 1, "lower it with kafka-features downgrade --feature unheard.of.version=0"),
     ],
 )

@@ -91,16 +91,16 @@ def test_what_cannot_be_formatted_is_refused_before_anything_is_written(changes:
     assert found["/a"].paths() == []
 
 
-def test_a_new_cluster_has_the_consumer_group_protocol() -> None:
+def test_a_new_cluster_has_the_consumer_group_protocol_and_transactions() -> None:
     found = disks()
     run(found)
     levels = {record.name: record.feature_level for record in read_bootstrap(found["/a"])}
-    assert levels == {"metadata.version": 30, "group.version": 1}
+    assert levels == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
 
 
 def test_levels_of_0_may_be_named_as_kafka_allows() -> None:
     found = disks()
-    run(found, feature_levels={"group.version": 0, "share.version": 0})
+    run(found, feature_levels={"group.version": 0, "share.version": 0, "transaction.version": 0})
     assert len(read_bootstrap(found["/a"])) == 1
 
 

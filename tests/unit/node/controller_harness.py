@@ -30,7 +30,7 @@ LOG_DIRECTORY = "/data"
 
 def formatted_disk(*, standalone: bool = True, **request: Any) -> SimulatedDisk:
     """A disk as `storage format` leaves it, with no other feature than metadata.version unless `request` has some."""
-    request.setdefault("feature_levels", {"group.version": 0})
+    request.setdefault("feature_levels", {"group.version": 0, "transaction.version": 0})
     disk = SimulatedDisk(clock=lambda: START_MS)
     controller = VoterEndpoint("CONTROLLER", "127.0.0.1", 9093)
     format_directories(

@@ -15,24 +15,26 @@ from penstock.node import handlers
 from penstock.node.request import Handler, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
-from penstock.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
-from penstock.protocol.messages.describe_producers_response import (
-    DescribeProducersResponse,
-    PartitionResponse,
-    TopicResponse,
+from penstock.protocol.messages.delete_share_group_offsets_request import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from penstock.protocol.messages.delete_share_group_offsets_response import (
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
 )
 from penstock.security.rights import READ_TOPIC, ROWS, each
 
-KEY = ApiKey.DESCRIBE_PRODUCERS
+KEY = ApiKey.DELETE_SHARE_GROUP_OFFSETS
 
 
-def handle(node: Any, request: Request[DescribeProducersRequest], now_ms: int) -> DescribeProducersResponse:
-    """Says of each partition that it knows whether it may be read."""
-    answer = DescribeProducersResponse()
+def handle(node: Any, request: Request[DeleteShareGroupOffsetsRequest], now_ms: int) -> DeleteShareGroupOffsetsResponse:
+    """Says of each topic that it knows whether it may be read."""
+    answer = DeleteShareGroupOffsetsResponse(responses=[])
     for topic in request.body.topics:
-        code = ErrorCode.NONE if node.gate.allows(request, READ_TOPIC, topic.name) else ErrorCode.UNKNOWN_SERVER_ERROR
-        partitions = [PartitionResponse(partition_index=index, error_code=code) for index in topic.partition_indexes]
-        answer.topics.append(TopicResponse(name=topic.name, partitions=partitions))
+        name = topic.topic_name
+        code = ErrorCode.NONE if node.gate.allows(request, READ_TOPIC, name) else ErrorCode.UNKNOWN_SERVER_ERROR
+        answer.responses.append(DeleteShareGroupOffsetsResponseTopic(topic_name=name, error_code=code))
     return answer
 
 
@@ -40,10 +42,10 @@ def handle(node: Any, request: Request[DescribeProducersRequest], now_ms: int) -
 def family(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A module of handlers among the others."""
     monkeypatch.setitem(ROWS, KEY, each(READ_TOPIC))  # type: ignore[arg-type]
-    module = ModuleType("penstock.node.handlers.describe_producers")
+    module = ModuleType("penstock.node.handlers.delete_share_group_offsets")
     module.HANDLERS = (Handler(KEY, handle),)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(handlers, "FAMILIES", (*handlers.FAMILIES, "describe_producers"))
+    monkeypatch.setattr(handlers, "FAMILIES", (*handlers.FAMILIES, "delete_share_group_offsets"))
     handlers.registry.cache_clear()
     yield module.__name__
     handlers.registry.cache_clear()
@@ -59,15 +61,16 @@ def test_an_api_without_a_handler_does_not_exist() -> None:
 
 
 def test_an_api_without_rights_cannot_be_served() -> None:
-    with pytest.raises(KeyError, match="DESCRIBE_PRODUCERS"):
+    with pytest.raises(KeyError, match="DELETE_SHARE_GROUP_OFFSETS"):
         Handler(KEY, handle)
 
 
 def test_an_api_more_is_told_of_and_answers(family: str) -> None:
     node = Node()
     assert KEY in advertised(node)
-    request = DescribeProducersRequest(topics=[TopicRequest(name="clicks", partition_indexes=[0, 1])])
+    names = ["clicks", "orders"]
+    request = DeleteShareGroupOffsetsRequest(
+        group_id="g", topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in names]
+    )
     answer = node.connect().ask(request, 0)
-    assert [(topic.name, [each.error_code for each in topic.partitions]) for topic in answer.topics] == [
-        ("clicks", [ErrorCode.NONE, ErrorCode.NONE])
-    ]
+    assert [(each.topic_name, each.error_code) for each in answer.responses] == [(name, 0) for name in names]

@@ -67,6 +67,7 @@ LOOP = {
 and closes the connection."""
 GUARDS = {
     "node/bugs.py": None,
+    "node/verification.py": {"Verifier._end_soon", "Verifier._end"},
     "node/broker.py": {
         *("Broker._operation_ended", "Broker._operation_broke", "Broker.answer"),
         *("Broker.operation_broke", "Broker.image_published", "Broker.quorum_stirred"),

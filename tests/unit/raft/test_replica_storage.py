@@ -156,6 +156,21 @@ def test_a_cut_is_made_and_the_log_goes_on_from_there() -> None:
     assert files.storage.end_of_epoch(1) == EpochEnd(1, 3)
 
 
+def test_what_is_read_while_the_files_are_cut_is_there_or_read_again() -> None:
+    """A follower may load what is committed while the lane cuts what is not."""
+    files = Files()
+    files.append(batch(0, 1, 3), batch(3, 1), batch(4, 1))
+    files.storage.truncate(3, NOW_MS)
+    cut = [(operation, operation.run(files.disk)) for operation in files.storage.take_operations(NOW_MS)]
+    assert files.storage.read(0, 1_000) in (b"", batch(0, 1, 3))
+    assert len(list(files.storage.batches(0))) <= 1
+    for operation, result in cut:
+        operation.owner.operation_completed(operation, result, NOW_MS)
+    files.run()
+    assert files.storage.read(0, 1_000) == batch(0, 1, 3)
+    assert [each.header.base_offset for each in files.storage.batches(0)] == [0]
+
+
 def test_what_was_not_flushed_before_a_cut_is_flushed_after_it() -> None:
     files = Files()
     files.storage.append_fetched(batch(0, 1) + batch(1, 1) + batch(2, 1), NOW_MS)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,41 @@ def clean(disk: BlockingDisk) -> Callable[..., CleanLog]:
     return clean
 
 
+@dataclass
+class Given:
+    """A pass that a worker was given, which does nothing by itself.
+
+    Attributes: `task` of the worker, `ended` to say how that went; `outcome` waits for what comes of the pass.
+    """
+
+    task: Any
+    ended: Callable[[Failed], None]
+    outcome: Callable[[], Outcome]
+
+
+@pytest.fixture
+def given(run: Any, clean: Callable[..., CleanLog]) -> Given:
+    workers = HeldWorkers()
+    running = run(workers)
+    running.lane.run(clean())
+    task, ended = workers.given.get(timeout=60)
+    return Given(task, ended, lambda: running.wait(1)[0])
+
+
+@pytest.fixture
+def real_workers(run: Any, tmp_path: Path) -> Iterator[Callable[..., Workers]]:
+    """Makes workers of one process each, which end before the lanes do."""
+    made: list[Workers] = []
+
+    def make(**more: Any) -> Workers:
+        made.append(Workers({0: str(tmp_path)}, processes_max=1, **more))
+        return made[-1]
+
+    yield make
+    for workers in made:
+        workers.close()
+
+
 def written(disk: BlockingDisk) -> list[str]:
     """What a pass has written so far."""
     return [info.name for info in disk.list(NAME) if info.name.endswith(CLEANED)]
@@ -66,30 +102,20 @@ def is_whole(outcome: PassOutcome) -> bool:
     return report is not None and sum(group.after.records for group in report.groups) == KEYS
 
 
-def test_a_pass_whose_workers_have_died_leaves_nothing_but_the_reason(
-    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog]
-) -> None:
-    workers = HeldWorkers()
-    running = run(workers)
-    running.lane.run(clean())
-    task, ended = workers.given.get(timeout=60)
-    assert is_whole(task.run(disk))  # it has written all of it, and dies before it says so
+def test_a_pass_whose_workers_have_died_leaves_nothing_but_the_reason(disk: BlockingDisk, given: Given) -> None:
+    assert is_whole(given.task.run(disk))  # it has written all of it, and dies before it says so
     assert written(disk)
-    ended(Failed("planted", crashed=True))
-    assert outcome_of(running.wait(1)[0]) == PassOutcome(None, "planted")
+    given.ended(Failed("planted", crashed=True))
+    assert outcome_of(given.outcome()) == PassOutcome(None, "planted")
     assert not written(disk)
 
 
 def test_a_pass_for_which_no_worker_can_be_started_waits_for_one_and_the_node_does_not_do_it(
-    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], tmp_path: Path
+    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], real_workers: Callable[..., Workers]
 ) -> None:
-    workers = Workers({0: str(tmp_path)}, processes_max=1, command=("false",))
-    running = run(workers)
-    try:
-        running.lane.run(clean())
-        failed = outcome_of(running.wait(1)[0])
-    finally:
-        workers.close()
+    running = run(real_workers(command=("false",)))
+    running.lane.run(clean())
+    failed = outcome_of(running.wait(1)[0])
     assert failed.report is None
     assert failed.failure.startswith(f"the compaction of {NAME}: no worker can be started: ")
     assert not written(disk)
@@ -105,64 +131,56 @@ def test_a_node_that_has_no_workers_at_all_runs_a_pass_itself(
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS])
-def test_a_disk_that_fails_in_a_worker_fails_the_pass_as_one_that_fails_in_the_node(
-    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], number: int
-) -> None:
-    workers = HeldWorkers()
-    running = run(workers)
-    running.lane.run(clean())
-    workers.given.get(timeout=60)[1](Failed("OSError: planted", raised=True, errno=number))
-    (outcome,) = running.wait(1)
+def test_a_disk_that_fails_in_a_worker_fails_the_pass_as_one_that_fails_in_the_node(given: Given, number: int) -> None:
+    given.ended(Failed("OSError: planted", raised=True, errno=number))
+    outcome = given.outcome()
     assert isinstance(outcome.error, OSError)
     assert outcome.error.errno == number
 
 
 def test_a_worker_that_is_short_of_something_costs_the_pass_and_not_the_directory(
-    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog]
+    disk: BlockingDisk, given: Given
 ) -> None:
-    workers = HeldWorkers()
-    running = run(workers)
-    running.lane.run(clean())
-    task, ended = workers.given.get(timeout=60)
-    assert is_whole(task.run(disk))
-    ended(Failed("OSError: too many open files", raised=True, errno=errno.EMFILE))
+    assert is_whole(given.task.run(disk))
+    given.ended(Failed("OSError: too many open files", raised=True, errno=errno.EMFILE))
     reason = f"the compaction of {NAME}: OSError: too many open files"
-    assert outcome_of(running.wait(1)[0]) == PassOutcome(None, reason)
+    assert outcome_of(given.outcome()) == PassOutcome(None, reason)
     assert not written(disk)
 
 
-def test_a_bug_in_a_worker_is_a_bug_of_the_pass(disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog]) -> None:
-    workers = HeldWorkers()
-    running = run(workers)
-    running.lane.run(clean())
-    workers.given.get(timeout=60)[1](Failed("KeyError: planted", raised=True))
-    (outcome,) = running.wait(1)
+def test_a_bug_in_a_worker_is_a_bug_of_the_pass(disk: BlockingDisk, given: Given) -> None:
+    given.ended(Failed("KeyError: planted", raised=True))
+    outcome = given.outcome()
     assert isinstance(outcome.error, TaskRaisedError)
     assert str(outcome.error) == f"the compaction of {NAME}: KeyError: planted"
     assert not written(disk)
 
 
 def test_what_an_error_in_a_worker_was_reaches_the_lane(
-    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], tmp_path: Path
+    disk: BlockingDisk,
+    run: Any,
+    clean: Callable[..., CleanLog],
+    real_workers: Callable[..., Workers],
+    tmp_path: Path,
 ) -> None:
     """A directory in the place of a segment: the worker cannot read it."""
     operation = clean()
     (tmp_path / NAME / f"{0:020d}.log").rename(tmp_path / "elsewhere")
     (tmp_path / NAME / f"{0:020d}.log").mkdir()
     disk.close()
-    workers = Workers({0: str(tmp_path)}, processes_max=1)
-    running = run(workers)
-    try:
-        running.lane.run(operation)
-        failed = outcome_of(running.wait(1)[0])
-    finally:
-        workers.close()
+    running = run(real_workers())
+    running.lane.run(operation)
+    failed = outcome_of(running.wait(1)[0])
     assert failed.report is None
     assert failed.failure.startswith(f"the compaction of {NAME}: IsADirectoryError: ")
 
 
 def test_a_pass_changes_no_file_that_was_there(
-    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], tmp_path: Path
+    disk: BlockingDisk,
+    run: Any,
+    clean: Callable[..., CleanLog],
+    real_workers: Callable[..., Workers],
+    tmp_path: Path,
 ) -> None:
     def files() -> dict[str, tuple[bytes, int]]:
         found = [path for path in (tmp_path / NAME).iterdir() if path.suffix != CLEANED]
@@ -170,29 +188,20 @@ def test_a_pass_changes_no_file_that_was_there(
 
     operation = clean()
     before = files()
-    workers = Workers({0: str(tmp_path)}, processes_max=1)
+    workers = real_workers()
     running = run(workers)
-    try:
-        running.lane.run(operation)
-        assert is_whole(outcome_of(running.wait(1)[0]))
-    finally:
-        workers.close()
+    running.lane.run(operation)
+    assert is_whole(outcome_of(running.wait(1)[0]))
     assert workers.pools[1].done == 1
     assert written(disk)
     assert files() == before
     assert len(before) > 8
 
 
-def test_a_pass_whose_log_is_gone_when_its_workers_have_died(
-    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog]
-) -> None:
-    workers = HeldWorkers()
-    running = run(workers)
-    running.lane.run(clean())
-    _, ended = workers.given.get(timeout=60)
+def test_a_pass_whose_log_is_gone_when_its_workers_have_died(disk: BlockingDisk, given: Given) -> None:
     disk.rename(NAME, "another")
-    ended(Failed("planted", crashed=True))
-    assert outcome_of(running.wait(1)[0]) == PassOutcome(None, "planted")
+    given.ended(Failed("planted", crashed=True))
+    assert outcome_of(given.outcome()) == PassOutcome(None, "planted")
 
 
 class Struck:
@@ -212,18 +221,13 @@ class Struck:
 
 
 @pytest.fixture
-def struck(disk: BlockingDisk, tmp_path: Path) -> Iterator[Callable[..., Struck]]:
-    made: list[Workers] = []
-
+def struck(disk: BlockingDisk, real_workers: Callable[..., Workers]) -> Callable[..., Struck]:
     def make(number: signal.Signals, count: int = 1) -> Struck:
         pace = Struck(disk, number, count)
-        pace.workers = Workers({0: str(tmp_path)}, processes_max=1, pace=pace)  # type: ignore[arg-type]
-        made.append(pace.workers)
+        pace.workers = real_workers(pace=pace)
         return pace
 
-    yield make
-    for workers in made:
-        workers.close()
+    return make
 
 
 def test_a_worker_that_is_killed_in_a_pass_costs_it_one_more_try(
@@ -283,18 +287,15 @@ SMALL = (
 
 @linux
 def test_a_pass_that_takes_more_memory_than_there_is_fails_and_nothing_else_does(
-    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], tmp_path: Path
+    disk: BlockingDisk, run: Any, clean: Callable[..., CleanLog], real_workers: Callable[..., Workers]
 ) -> None:
-    workers = Workers({0: str(tmp_path)}, processes_max=1, command=SMALL)
-    try:
-        running = run(workers)
-        running.lane.run(clean(buffer_bytes=4 << 30, load_factor=1e-6))
-        failed = outcome_of(running.wait(1)[0])
-        assert failed.report is None
-        assert failed.failure.startswith(f"the compaction of {NAME} failed in a worker process (try 2 of 2)")
-        assert not written(disk)
-        running.lane.run(clean())
-        assert is_whole(outcome_of(running.wait(2)[1]))
-        assert workers.pools[1].started == 3
-    finally:
-        workers.close()
+    workers = real_workers(command=SMALL)
+    running = run(workers)
+    running.lane.run(clean(buffer_bytes=4 << 30, load_factor=1e-6))
+    failed = outcome_of(running.wait(1)[0])
+    assert failed.report is None
+    assert failed.failure.startswith(f"the compaction of {NAME} failed in a worker process (try 2 of 2)")
+    assert not written(disk)
+    running.lane.run(clean())
+    assert is_whole(outcome_of(running.wait(2)[1]))
+    assert workers.pools[1].started == 3

@@ -42,10 +42,11 @@ class PartitionLog(Protocol):
         """
         ...
 
-    def guard(self, producer_id: int, producer_epoch: int, now_ms: int) -> VerificationGuard | None:
+    def guard(self, producer_id: int, producer_epoch: int, now_ms: int, *, adds: bool) -> VerificationGuard | None:
         """What the first batch of a producer's transaction needs; None if it is open here in this epoch already.
 
-        Raises RequestError if the log cannot be asked now.
+        `adds`: its coordinator is asked to add the partition. Raises RequestError: INVALID_PRODUCER_EPOCH if there is a
+        newer epoch, or why the log cannot be asked now.
         """
         ...
 

@@ -193,11 +193,13 @@ class Runtime(Generic[M]):
             return None
         return shard.machine
 
-    def guard(self, index: int, producer_id: int, producer_epoch: int, now_ms: int) -> VerificationGuard | None:
+    def guard(
+        self, index: int, producer_id: int, producer_epoch: int, now_ms: int, *, adds: bool = False
+    ) -> VerificationGuard | None:
         """What is to be taken before a producer's transaction is verified, for the write after that; None if the
-        transaction is open in the partition already. Raises as `active`, and RequestError if the log cannot be asked.
+        transaction is open in the partition already. Raises as `active` and `PartitionLog.guard`.
         """
-        return self.active(index).log.guard(producer_id, producer_epoch, now_ms)
+        return self.active(index).log.guard(producer_id, producer_epoch, now_ms, adds=adds)
 
     def write(
         self,

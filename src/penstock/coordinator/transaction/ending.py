@@ -157,11 +157,13 @@ def timed_out(state: Transactions, key: tuple[str, str], now_ms: int) -> Result[
 
 def complete(state: Transactions, ending: Ending, now_ms: int) -> Result[None]:
     """All markers of an end are written: so says the log from now on."""
-    transactional_id = ending.transactional_id
+    transactional_id, prepared = ending.transactional_id, ending.transaction
     if ending.over or state.endings.get(transactional_id) is not ending:
         return Result()
     assert not ending.remaining, ending
-    after = transitions.completed(state.ids[transactional_id], ending.begun_ms)
+    if state.ids[transactional_id] is not prepared:
+        return Result()  # it is being written: two answers about the last markers may have come in one turn
+    after = transitions.completed(prepared, ending.begun_ms)
 
     def replay() -> None:
         state.ids[transactional_id] = after

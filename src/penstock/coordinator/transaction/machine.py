@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS, ENDINGS_RESUMED_MAX, TRANSACTIONAL_IDS_PER_STEP
+from penstock.coordinator.limits import ENDINGS_PER_STEP, TRANSACTIONAL_IDS_PER_STEP
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.coordinator.runtime.shard import Stored
 from penstock.coordinator.transaction import ending, expiry, writing
@@ -81,16 +81,19 @@ class TransactionMachine:
 
 
 def resume(state: Transactions, key: tuple[str, ...], now_ms: int) -> Result[None]:
-    """Looks at some transactions that were found open or prepared; waits while very many ends are under way."""
-    if len(state.endings) >= ENDINGS_RESUMED_MAX:
-        state.timers.set(key, now_ms + COORDINATOR_TIMER_RETRY_MS)
-        return Result()
+    """Looks at some transactions that were found open or prepared. It waits for none of them: the markers of any number
+    may have to wait for a partition that is offline.
+    """
+    prepared = 0
     for _ in range(min(TRANSACTIONAL_IDS_PER_STEP, len(state.found))):
+        if prepared == ENDINGS_PER_STEP:
+            break
         transactional_id, _ = state.found.popitem()
         transaction = state.ids.get(transactional_id)
         if transaction is None:
             continue
         if transaction.state in PREPARED and transactional_id not in state.writing:
+            prepared += 1
             state.timers.set((writing.DRIVE, transactional_id), now_ms)
         else:
             state.watch(transactional_id, now_ms)

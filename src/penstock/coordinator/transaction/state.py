@@ -57,7 +57,7 @@ class Ending:
         over: nothing is left to do here: it is complete, or the coordinator is another one.
     """
 
-    __slots__ = ("_complete", "_term", "begun_ms", "remaining", "transaction", "transactional_id")
+    __slots__ = ("_complete", "_term", "_then", "begun_ms", "remaining", "transaction", "transactional_id")
 
     def __init__(self, transactional_id: str, transaction: Transaction, term: Term, begun_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -66,6 +66,7 @@ class Ending:
         self.remaining = {topic: set(partitions) for topic, partitions in transaction.partitions.items()}
         self._term = term
         self._complete = False
+        self._then: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"Ending({self.transactional_id!r}, {self.transaction.state.name}, {len(self.remaining)} topics left)"
@@ -85,6 +86,13 @@ class Ending:
     def finish(self) -> None:
         """The completed state is in the log, or is being committed."""
         self._complete = True
+        waiting, self._then = self._then, []
+        for then in waiting:
+            then()
+
+    def when_finished(self, then: Callable[[], None]) -> None:
+        """Calls `then` at `finish`; never, if the coordinator becomes another one before."""
+        self._then.append(then)
 
 
 class Context(NamedTuple):

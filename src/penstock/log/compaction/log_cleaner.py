@@ -323,7 +323,7 @@ class LogCleaner:
             return
         missing.was_read(result)
         if isinstance(missing, TimesNotChecked):
-            for wrong in missing.wrong(result):
+            for wrong in missing.wrong(result, cleaning.replica.segments()):
                 self._report(TimeIndexWrong(cleaning.replica.name, wrong))
         self._begin(cleaning, now_ms)
 

@@ -2,6 +2,9 @@
 
 Versions 0-4, flexible from 3, of clients of transaction version 1; later ones leave it to TxnOffsetCommit.
 PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
+
+The topic is made first if there is none here yet: a partition that this broker does not know when the transaction ends
+passes for deleted, and would never get its marker. Meanwhile the answer is COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from penstock.coordinator.transaction.state import Transactions
 from penstock.coordinator.transaction.transaction import Producer
 from penstock.errors import ErrorCode
 from penstock.node.handlers.transaction_coordinator import told, write
-from penstock.node.request import Handler, Outcome, Request
+from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -31,6 +34,24 @@ def handle(node: Broker, request: Request[AddOffsetsToTxnRequest], now_ms: int) 
     body = request.body
     node.gate.check(request, WRITE_TRANSACTIONAL_ID, body.transactional_id)
     node.gate.check(request, READ_GROUP, body.group_id)
+    offsets = node.coordinators.groups.topic
+    if offsets.name in node.state.image.topics_by_name:
+        return add(node, request)
+
+    def created(at_ms: int) -> None:
+        request.body = body
+        if offsets.name in node.state.image.topics_by_name:
+            add(node, request)
+        else:
+            node.answer(request, refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, ""), at_ms)
+
+    offsets.create(node.dispatcher.later(request, created), now_ms)
+    return LATER
+
+
+def add(node: Broker, request: Request[AddOffsetsToTxnRequest]) -> Outcome:
+    """Adds the group's partition, which exists."""
+    body, now_ms = request.body, node.scheduler.now_ms
     offsets = node.coordinators.groups.topic
     partitions = {offsets.name: frozenset({offsets.partition_of(body.group_id)})}
     producer = Producer(body.producer_id, body.producer_epoch)

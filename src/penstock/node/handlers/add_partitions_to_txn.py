@@ -9,8 +9,7 @@ partitions of internal topics. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
@@ -20,9 +19,9 @@ from penstock.coordinator.transaction.transaction import EPOCH_BUMP_FROM, Partit
 from penstock.errors import ErrorCode, PenstockError
 from penstock.metadata.names import is_internal
 from penstock.node.handlers.transaction_coordinator import run, told
-from penstock.node.limits import TRANSACTIONS_PER_STEP
+from penstock.node.limits import PARTITIONS_PER_STEP, TRANSACTIONS_PER_STEP
 from penstock.node.request import LATER, Handler, Outcome, Request
-from penstock.node.steps import Pace, Stepped, lazily
+from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_partitions_to_txn_request import (
@@ -41,6 +40,8 @@ from penstock.security.rights import ACT_IN_CLUSTER, WRITE_TOPIC, WRITE_TRANSACT
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
+
+R = TypeVar("R")
 
 BATCHES_FROM = 4
 FENCED_FROM = 2
@@ -91,7 +92,7 @@ def check(
     refused: dict[str, ErrorCode | set[int]] = {}
     pace = Pace()
     for topic in transaction.topics:
-        if pace.is_over():
+        if pace.is_over() or len(topic.partitions) > PARTITIONS_PER_STEP:
             yield None
         name, known = topic.name, image.topics_by_name.get(topic.name)
         if from_client and (is_internal(name) or not node.gate.allows(request, WRITE_TOPIC, name)):
@@ -170,17 +171,21 @@ class Results:
         """Takes the answer to one transaction."""
         self._codes[position] = code_of
         self._left -= 1
-        if not self._left and not self._request.done:
-            self._node.answer(self._request, self._response(), now_ms)
+        if self._left or self._request.done:
+            return
+        if self._request.long:
+            self._node.dispatcher.go_on(self._request, self._response())
+        else:
+            self._node.answer(self._request, at_once(self._response()), now_ms)
 
-    def _response(self) -> AddPartitionsToTxnResponse:
-        results = [
-            AddPartitionsToTxnResult(
-                transactional_id=each.transactional_id,
-                topic_results=results_of(each.topics, code_of or always(ErrorCode.UNKNOWN_SERVER_ERROR)),
-            )
-            for each, code_of in zip(self._wanted, self._codes, strict=True)
-        ]
+    def _response(self) -> Stepped[Message]:
+        results = []
+        pace = Pace()
+        for each, code_of in zip(self._wanted, self._codes, strict=True):
+            if pace.is_over():
+                yield None
+            topics = yield from results_of(each.topics, code_of or always(ErrorCode.UNKNOWN_SERVER_ERROR), pace)
+            results.append(AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics))
         if self._request.version < BATCHES_FROM:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
         return AddPartitionsToTxnResponse(results_by_transaction=results)
@@ -191,18 +196,37 @@ def always(code: ErrorCode) -> CodeOf:
     return lambda topic, index: code
 
 
-def results_of(topics: Sequence[AddPartitionsToTxnTopic], code_of: CodeOf) -> list[AddPartitionsToTxnTopicResult]:
-    """The answers to the partitions of one transaction, made while they are encoded."""
+def results_of(
+    topics: Sequence[AddPartitionsToTxnTopic], code_of: CodeOf, pace: Pace
+) -> Stepped[list[AddPartitionsToTxnTopicResult]]:
+    """The answers to the partitions of one transaction."""
+    results = []
+    for topic in topics:
+        if pace.is_over():
+            yield None
+        result = AddPartitionsToTxnTopicResult(name=topic.name)
+        for some in pace.pieces(topic.partitions):
+            if some is None:
+                yield None
+                continue
+            result.results_by_partition += [
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=code_of(topic.name, index)
+                )
+                for index in some
+            ]
+        results.append(result)
+    return results
 
-    def of_partition(topic: str, index: int) -> AddPartitionsToTxnPartitionResult:
-        return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code_of(topic, index))
 
-    def of_topic(topic: AddPartitionsToTxnTopic) -> AddPartitionsToTxnTopicResult:
-        return AddPartitionsToTxnTopicResult(
-            name=topic.name, results_by_partition=lazily(partial(of_partition, topic.name), topic.partitions)
-        )
-
-    return lazily(of_topic, topics)
+def at_once(steps: Stepped[R]) -> R:
+    """What steps come to that need not be apart."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: R = ended.value
+            return result
 
 
 def refuse(request: Request[AddPartitionsToTxnRequest], code: ErrorCode, message: str) -> Message:
@@ -211,7 +235,7 @@ def refuse(request: Request[AddPartitionsToTxnRequest], code: ErrorCode, message
         return AddPartitionsToTxnResponse(error_code=code)
     topics = [] if request.body is None else request.body.v3_and_below_topics
     shown = told(code, request.version, FENCED_FROM)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results_of(topics, always(shown)))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=at_once(results_of(topics, always(shown), Pace())))
 
 
 HANDLERS = (Handler(ApiKey.ADD_PARTITIONS_TO_TXN, handle, refuse),)

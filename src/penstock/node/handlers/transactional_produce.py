@@ -7,13 +7,15 @@ about at once; then each batch is appended, or answered with the error. The log 
 meanwhile: then the coordinator's word may have been about a transaction that has ended.
 
 While the transaction before is still being completed the coordinator says CONCURRENT_TRANSACTIONS; where it is to add
-partitions it is asked again, with new guards, for add.partitions.to.txn.retry.backoff.max.ms. Errors that the next try
-may not meet are NOT_ENOUGH_REPLICAS to producers, which all of them repeat. Source: ReplicaManager of Apache Kafka 4.3.
+partitions it is asked again, with new guards, for add.partitions.to.txn.retry.backoff.max.ms: as soon as that
+transaction is complete, if this node coordinates it, and after add.partitions.to.txn.retry.backoff.ms at the latest.
+Errors that the next try may not meet are NOT_ENOUGH_REPLICAS to producers, which all of them repeat. Source:
+ReplicaManager of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.errors import ErrorCode, RequestError
 from penstock.log.manager import NotOpen
 from penstock.log.producer_state import NOT_VERIFIED, VerificationGuard
+from penstock.node.timers import Timer
+from penstock.node.transactions import ending_of
 from penstock.node.verification import Errors, Operation
 from penstock.records.batch import (
     ATTRIBUTES_POSITION,
@@ -52,23 +56,21 @@ REPEATABLE = frozenset(
 """Errors of coordinators after which a producer should send its batch again, and which old producers take for fatal."""
 
 
-def is_transactional(records: Any) -> bool:
-    """Whether the first batch says that it is part of a transaction."""
-    return (
-        records is not None
-        and len(records) >= HEADER_BYTES
-        and records[MAGIC_POSITION] == MAGIC
-        and records[LOW_BYTE_OF_ATTRIBUTES] & TRANSACTIONAL_FLAG != 0
-    )
-
-
 def transactional_producers(topics: Iterable[TopicProduceData]) -> set[tuple[int, int]] | None:
-    """The producers (id, epoch) of a request's transactional batches; None if it has no such batch."""
+    """The producers (id, epoch) of a request's transactional batches, of which only the first of each partition counts;
+    None if it has no such batch.
+    """
     found: set[tuple[int, int]] | None = None
     for topic in topics:
         for data in topic.partition_data:
             records: Any = data.records
-            if is_transactional(records):
+            if (
+                records is None
+                or len(records) < HEADER_BYTES
+                or not records[LOW_BYTE_OF_ATTRIBUTES] & TRANSACTIONAL_FLAG
+            ):
+                continue  # as nearly all
+            if records[MAGIC_POSITION] == MAGIC:
                 producer_id, producer_epoch, _ = PRODUCER.unpack_from(records, PRODUCER_POSITION)
                 found = set() if found is None else found
                 if producer_id >= 0:
@@ -186,10 +188,23 @@ class Verifying:
             and now_ms - self._began_ms < tries_ms
             and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
         ):
-            at_ms = now_ms + settings.add_partitions_to_txn_retry_backoff_ms
-            self._produce.node.scheduler.timers.at(at_ms, self._take_up)
+            self._wait(now_ms + settings.add_partitions_to_txn_retry_backoff_ms)
         else:
             self._with_each(partial(self._end, errors), now_ms)
+
+    def _wait(self, until_ms: int) -> None:
+        """Begins again then, or as soon as the transaction before is complete, if this node comes to know."""
+        node = self._produce.node
+        timer = node.scheduler.timers.at(until_ms, self._take_up)
+        ending = ending_of(node.coordinators.transactions, self._transactional_id)
+        if ending is not None:
+            ending.when_finished(lambda: node.scheduler.do(self._sooner(timer)))
+
+    def _sooner(self, timer: Timer) -> Iterator[None]:
+        if timer.callback is not None:
+            self._produce.node.scheduler.timers.cancel(timer)
+            self._take_up(self._produce.node.scheduler.now_ms)
+        yield from ()
 
     def _take_up(self, now_ms: int) -> None:
         """Begins again with all batches that wait: takes new guards, and asks."""

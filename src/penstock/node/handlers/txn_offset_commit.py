@@ -10,12 +10,14 @@ group's coordinator (`coordinator.group.offsets.transactional`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter, mul
 from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.offsets.transactional import commit_transactional_offsets
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.transactions import Transaction
 from penstock.errors import ErrorCode, RequestError
+from penstock.log.producer_state import NOT_VERIFIED
 from penstock.node.groups import OFFSETS_TOPIC
 from penstock.node.handlers.group_coordinator import context_of
 from penstock.node.handlers.offset_commit import BOUNDED_FROM_BYTES, INDEX, LEAST_RECORD_BYTES
@@ -40,6 +42,7 @@ from penstock.security.rights import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
+NAME, PARTITIONS = attrgetter("name"), attrgetter("partitions")
 Merged = dict[str, TxnOffsetCommitResponseTopic]
 LOADING_FROM = 2
 """Clients of older versions do not know that a coordinator may be loading (KAFKA-7296)."""
@@ -66,7 +69,7 @@ def handle(node: Broker, request: Request[TxnOffsetCommitRequest], now_ms: int) 
     try:
         return commit.begin(now_ms)
     except RequestError as error:
-        return commit.failed(error.code)
+        return (yield from commit.failed(error.code))
 
 
 def sort_out(
@@ -131,9 +134,14 @@ class Commit:
         """Has the transaction verified, if that has to be, and goes on. Raises RequestError."""
         node, wanted = self.node, self.wanted
         self.check()
-        guard = node.coordinators.groups.runtime.guard(self.index, wanted.producer_id, wanted.producer_epoch, now_ms)
-        transaction = Transaction(wanted.producer_id, wanted.producer_epoch, guard)
+        producer_id, epoch = wanted.producer_id, wanted.producer_epoch
         operation = Operation.of_txn_offset_commit(self.request.version)
+        adds = operation is Operation.ADD_PARTITION
+        if not (adds or node.settings.transaction_partition_verification_enable):
+            self.write(Transaction(producer_id, epoch, NOT_VERIFIED), now_ms)
+            return LATER
+        guard = node.coordinators.groups.runtime.guard(self.index, producer_id, epoch, now_ms, adds=adds)
+        transaction = Transaction(producer_id, epoch, guard)
         if guard is None:
             self.write(transaction, now_ms)
             return LATER
@@ -141,7 +149,7 @@ class Commit:
         def verified(errors: Errors, at_ms: int) -> None:
             try:
                 if code := errors.get((OFFSETS_TOPIC, self.index), ErrorCode.NONE):
-                    node.answer(self.request, self.failed(code), at_ms)
+                    node.dispatcher.go_on(self.request, self.failed(code))
                 else:
                     self.write(transaction, at_ms)
             finally:
@@ -150,8 +158,8 @@ class Commit:
         node.dispatcher.hold(self.request.connection)  # what comes after it must find what it has written
         node.verifier.verify(
             wanted.transactional_id,
-            wanted.producer_id,
-            wanted.producer_epoch,
+            producer_id,
+            epoch,
             {OFFSETS_TOPIC: [self.index]},
             operation=operation,
             done=node.dispatcher.later(self.request, verified),
@@ -169,7 +177,8 @@ class Commit:
         if wanted.producer_epoch < 0:
             raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH, "a transaction has a producer epoch")
         fixed_bytes = LEAST_RECORD_BYTES + len(wanted.group_id)
-        size_bytes = sum(len(topic.partitions) * (fixed_bytes + len(topic.name)) for topic in wanted.topics)
+        counts, names = list(map(len, map(PARTITIONS, wanted.topics))), map(NAME, wanted.topics)
+        size_bytes = fixed_bytes * sum(counts) + sum(map(mul, counts, map(len, names)))
         limit = self.node.state.topic_config(OFFSETS_TOPIC).max_message_bytes
         if size_bytes > BOUNDED_FROM_BYTES and size_bytes > limit:
             raise RequestError(ErrorCode.RECORD_LIST_TOO_LARGE)  # before each has become a record
@@ -179,7 +188,10 @@ class Commit:
         context, wanted = context_of(self.request), self.wanted
 
         def done(response: TxnOffsetCommitResponse | None, code: ErrorCode, message: str, at_ms: int) -> None:
-            self.node.answer(self.request, self.failed(code) if response is None else self.with_rest(response), at_ms)
+            if response is None:
+                self.node.dispatcher.go_on(self.request, self.failed(code))
+            else:
+                self.node.answer(self.request, self.with_rest(response.topics), at_ms)
 
         self.node.coordinators.groups.runtime.write(
             self.index,
@@ -189,18 +201,22 @@ class Commit:
             transaction=transaction,
         )
 
-    def failed(self, code: ErrorCode) -> TxnOffsetCommitResponse:
+    def failed(self, code: ErrorCode) -> Stepped[Outcome]:
         """The answer if the coordinator refuses the whole commit."""
         code = for_client(coordinator_error(code), self.request.version)
-        failed = [failed_topic(topic.name, topic.partitions, code) for topic in self.wanted.topics]
-        return self.with_rest(TxnOffsetCommitResponse(topics=failed))
+        failed, pace = [], Pace()
+        for topic in self.wanted.topics:
+            if pace.is_over():
+                yield None
+            failed.append(failed_topic(topic.name, topic.partitions, code))
+        return self.with_rest(failed)
 
-    def with_rest(self, response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+    def with_rest(self, topics: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
         """The coordinator's answer and what was refused before, each topic once."""
-        if self.whole:
-            merge(self.whole, response.topics)
-            response.topics = list(self.whole.values())
-        return response
+        if not self.whole:
+            return TxnOffsetCommitResponse(topics=topics)
+        merge(self.whole, topics)
+        return TxnOffsetCommitResponse(topics=list(self.whole.values()))
 
 
 def for_client(code: ErrorCode, version: int) -> ErrorCode:

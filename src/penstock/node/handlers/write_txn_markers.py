@@ -27,7 +27,7 @@ from penstock.log.manager import NotOpen
 from penstock.node.groups import OFFSETS_TOPIC, complete_transaction
 from penstock.node.limits import PARTITIONS_PER_STEP
 from penstock.node.request import LATER, Handler, Outcome, Request
-from penstock.node.steps import Stepped, resident
+from penstock.node.steps import Stepped, lazily, resident
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
@@ -58,29 +58,31 @@ class Wanted:
 
 def handle(node: Broker, request: Request[WriteTxnMarkersRequest], now_ms: int) -> Stepped[Outcome]:
     markers = request.body.markers
-    if any(each.producer_id < 0 or each.producer_epoch < 0 for each in markers):
-        message = "a marker needs a producer id and an epoch"
-        return node.dispatcher.exit.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+    for marker in markers:
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            message = "a marker needs a producer id and an epoch"
+            return node.dispatcher.exit.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
     writing = Writing(node, request)
     partitions = wanted(markers)
-    some = list(islice(partitions, PARTITIONS_PER_STEP))
-    while some:
+    while step := list(islice(partitions, PARTITIONS_PER_STEP)):
+        some = [each for each in step if each is not None]
         yield from resident(partial(open_logs, node, some))
         for each in some:
             writing.append(each, node.scheduler.now_ms)
-        some = list(islice(partitions, PARTITIONS_PER_STEP))
-        if some:
+        if len(step) == PARTITIONS_PER_STEP:
             yield None
     writing.started(node.scheduler.now_ms)
     return LATER
 
 
-def wanted(markers: Sequence[WritableTxnMarker]) -> Iterator[Wanted]:
-    """All markers, a partition that one names twice only once."""
+def wanted(markers: Sequence[WritableTxnMarker]) -> Iterator[Wanted | None]:
+    """All markers, a partition that one names twice only once; None for one that names none."""
     for marker in markers:
         named = {(topic.name, index): None for topic in marker.topics for index in topic.partition_indexes}
         for topic, index in named:
             yield Wanted(marker, topic, index)
+        if not named:
+            yield None
 
 
 def open_logs(node: Broker, partitions: Sequence[Wanted]) -> None:
@@ -203,30 +205,29 @@ def appended(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> Pr
 
 def response(errors: dict[int, dict[str, dict[int, ErrorCode]]]) -> WriteTxnMarkersResponse:
     """The answer with the error of each producer id, topic and partition."""
-    return WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(
-                producer_id=producer_id,
-                topics=[
-                    WritableTxnMarkerTopicResult(
-                        name=name,
-                        partitions=[
-                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                            for index, code in partitions.items()
-                        ],
-                    )
-                    for name, partitions in topics.items()
-                ],
-            )
-            for producer_id, topics in errors.items()
-        ]
-    )
+    return WriteTxnMarkersResponse(markers=lazily(lambda each: result_of(*each), list(errors.items())))
+
+
+def result_of(producer_id: int, topics: dict[str, dict[int, ErrorCode]]) -> WritableTxnMarkerResult:
+    made = lazily(lambda each: topic_result(*each), list(topics.items()))
+    return WritableTxnMarkerResult(producer_id=producer_id, topics=made)
+
+
+def topic_result(name: str, partitions: dict[int, ErrorCode]) -> WritableTxnMarkerTopicResult:
+    made = lazily(lambda each: partition_result(*each), list(partitions.items()))
+    return WritableTxnMarkerTopicResult(name=name, partitions=made)
+
+
+def partition_result(index: int, code: ErrorCode) -> WritableTxnMarkerPartitionResult:
+    return WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
 
 
 def refuse(request: Request[WriteTxnMarkersRequest], code: ErrorCode, message: str) -> Message:
     """Every partition of every marker answered with the error."""
     errors: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for each in wanted(request.body.markers if request.body is not None else ()):
+        if each is None:
+            continue
         errors.setdefault(each.marker.producer_id, {}).setdefault(each.topic, {})[each.index] = code
     return response(errors)
 

@@ -1,5 +1,5 @@
 // Two Go clients under orders: `go-clients franz-go BOOTSTRAP` or `go-clients sarama BOOTSTRAP`;
-// `go-clients members` is another program, see members.go.
+// `go-clients members` and `go-clients transactions` are other programs, see members.go and transactions.go.
 //
 // Orders come on standard input as JSON, one a line, and each gets one line of JSON back, {"error": ...} when it
 // failed. Bytes are base 64, as encoding/json has them; a null key or value stays null.
@@ -126,8 +126,12 @@ func run(kind, bootstrap string) error {
 }
 
 func main() {
-	if os.Args[1] == "members" {
+	switch os.Args[1] {
+	case "members":
 		members()
+		return
+	case "transactions":
+		serveTransactions(os.Args[2], os.Args[3])
 		return
 	}
 	if err := run(os.Args[1], os.Args[2]); err != nil {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from unit.coordinator.transaction.transaction_world import START_MS, TIMEOUT_MS, T, World
+from unit.coordinator.transaction.transaction_world import START_MS, TIMEOUT_MS, T, World, by_topic
 
-from penstock.coordinator.transaction.transaction import Producer, TransactionState
+from penstock.coordinator.limits import TRANSACTIONAL_IDS_PER_STEP
+from penstock.coordinator.transaction.transaction import Producer, Transaction, TransactionState
 from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.timeline import TimelineMap
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = map(int, list(TransactionState)[:6])
 A, B = ("a", 0), ("b", 1)
@@ -145,12 +147,12 @@ def test_wrong_producers_add_nothing(world: World) -> None:
 def test_leaders_verify_what_is_committed(world: World) -> None:
     producer = world.begin()
     world.add(producer, A)
-    assert world.verify(producer, A, B) == {A: ErrorCode.NONE, B: ErrorCode.TRANSACTION_ABORTABLE}
+    assert world.verify(producer, A, B) == by_topic(B)
     world.commits = False
     world.add(producer, B)
-    assert world.verify(producer, B) == {B: ErrorCode.TRANSACTION_ABORTABLE}
+    assert world.verify(producer, B) == by_topic(B)
     world.commit()
-    assert world.verify(producer, B) == {B: ErrorCode.NONE}
+    assert world.verify(producer, B) == {}
     assert world.verify(producer, A, of="unknown") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert world.verify(Producer(producer.id + 1, 0), A) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert world.verify(Producer(producer.id, 1), A) is ErrorCode.PRODUCER_FENCED
@@ -163,7 +165,7 @@ def test_a_transaction_that_is_being_ended_cannot_be_verified(world: World) -> N
     world.end(producer, version=0)
     assert world.verify(producer, A) is ErrorCode.CONCURRENT_TRANSACTIONS
     world.mark(world.endings[0])
-    assert world.verify(producer, A) == {A: ErrorCode.TRANSACTION_ABORTABLE}
+    assert world.verify(producer, A) == by_topic(A)
 
 
 # EndTxn
@@ -454,3 +456,50 @@ def test_a_transaction_is_described_without_the_partitions_that_are_marked(world
     with pytest.raises(RequestError) as refused:
         world.describe("unknown")
     assert refused.value.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+# A load
+
+
+def test_after_a_load_no_turn_looks_at_all_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.marks = False
+    opened, prepared = 1_200, 200
+    for number in range(opened + prepared):
+        name = f"id-{number}"
+        producer = world.begin(name)
+        world.add(producer, A, of=name)
+        if number >= opened:
+            world.end(producer, of=name)
+    looked_at: list[int] = []
+    get = TimelineMap.get
+
+    def counted(self: TimelineMap[str, Transaction], key: str, *, at: int | None = None) -> Transaction | None:
+        looked_at[-1] += 1
+        return get(self, key, at=at)
+
+    world.runtime.resigned(world.PARTITION, world.now_ms)
+    world.log.new_leader()
+    world.elect()
+    assert len(world.state.found) == opened + prepared
+    monkeypatch.setattr(TimelineMap, "get", counted)
+    world.endings.clear()
+    while (deadline_ms := world.runtime.next_deadline_ms()) is not None and deadline_ms <= world.now_ms:
+        looked_at.append(0)
+        world.runtime.tick(world.now_ms)
+    assert len(world.endings) == prepared
+    assert len(world.state.timers._timers) == opened + 1, "and the next look for expired ids"
+    assert max(looked_at) <= 3 * TRANSACTIONAL_IDS_PER_STEP, "some looks for each of those of a step"
+    assert len(looked_at) > 5
+
+
+def test_expired_ids_are_looked_for_in_steps() -> None:
+    world = World(transactional_id_expiration_ms=1_000)
+    for number in range(3 * TRANSACTIONAL_IDS_PER_STEP):
+        world.begin(f"id-{number}")
+    world.now_ms += world.settings.transaction_remove_expired_transaction_cleanup_interval_ms
+    left = [len(world.state.ids)]
+    while (deadline_ms := world.runtime.next_deadline_ms()) is not None and deadline_ms <= world.now_ms:
+        world.runtime.tick(world.now_ms)
+        left.append(len(world.state.ids))
+    assert left[:4] == [1_500, 1_000, 500, 0]

@@ -19,7 +19,7 @@ from penstock.coordinator.transaction.describe import describe_transaction
 from penstock.coordinator.transaction.ending import complete, end_transaction
 from penstock.coordinator.transaction.init_producer_id import init_producer_id
 from penstock.coordinator.transaction.machine import TransactionMachine
-from penstock.coordinator.transaction.partitions import Verified, add_partitions, verify_partitions
+from penstock.coordinator.transaction.partitions import add_partitions, verify_partitions
 from penstock.coordinator.transaction.state import Context, Ending, Transactions
 from penstock.coordinator.transaction.transaction import Partitions, Producer, Transaction
 from penstock.errors import ErrorCode, RequestError
@@ -209,8 +209,8 @@ class World:
             )
         )
 
-    def verify(self, producer: Producer, *partitions: tuple[str, int], of: str = T) -> Verified | ErrorCode:
-        """AddPartitionsToTxn that only verifies."""
+    def verify(self, producer: Producer, *partitions: tuple[str, int], of: str = T) -> Partitions | ErrorCode:
+        """AddPartitionsToTxn that only verifies: what is missing, or the error."""
         try:
             return self.runtime.read(
                 self.PARTITION,

@@ -37,9 +37,20 @@ def test_every_version_lists_what_is_in_the_registry(version: int, node: Node) -
 def test_finalized_features(node: Node) -> None:
     answer = node.connect().ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
     finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
-    assert finalized == {"group.version": 1, "kraft.version": 1, "metadata.version": 30}
+    assert finalized == {
+        "group.version": 1,
+        "kraft.version": 1,
+        "metadata.version": 30,
+        "transaction.version": 2,
+    }
     supported = {feature.name for feature in answer.supported_features}
-    assert supported == {"eligible.leader.replicas.version", "group.version", "kraft.version", "metadata.version"}
+    assert supported == {
+        "eligible.leader.replicas.version",
+        "group.version",
+        "kraft.version",
+        "metadata.version",
+        "transaction.version",
+    }
     older = node.connect().ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
     assert {feature.name for feature in older.supported_features} == {"metadata.version"}
 

@@ -45,6 +45,7 @@ def registration(**changes: Any) -> BrokerRegistrationRequest:
             Feature(name="metadata.version", min_supported_version=25, max_supported_version=30),
             Feature(name="kraft.version", min_supported_version=0, max_supported_version=1),
             Feature(name="group.version", min_supported_version=0, max_supported_version=1),
+            Feature(name="transaction.version", min_supported_version=0, max_supported_version=2),
         ],
         "log_dirs": [DIRECTORY],
         "rack": None,

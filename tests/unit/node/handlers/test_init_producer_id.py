@@ -11,7 +11,7 @@ from penstock.protocol.messages.init_producer_id_request import InitProducerIdRe
 
 
 def asked(client: Client, version: int = 5, transactional_id: str | None = None, **fields: int) -> tuple[int, int, int]:
-    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1000, **fields)
+    request = InitProducerIdRequest(transactional_id=transactional_id, **{"transaction_timeout_ms": 1000, **fields})
     answer = client.ask(request, version)
     return answer.error_code, answer.producer_id, answer.producer_epoch
 

@@ -70,11 +70,16 @@ class FakeVerifier:
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Node:
-    made = Node(**ALONE)
+    return node_with(monkeypatch)
+
+
+def node_with(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Node:
+    """A node with the topics `t` and `u` whose coordinator of transactions is a `FakeVerifier`."""
+    made = Node(**ALONE, **settings)
     made.create_topic("t", partitions=3)
     made.create_topic("u")
     coordinate(made)
-    monkeypatch.setattr(made.broker, "verifier", FakeVerifier(made))
+    monkeypatch.setattr(made.broker.calls, "verifier", FakeVerifier(made))
     return made
 
 
@@ -187,13 +192,42 @@ def test_clients_of_old_versions_are_not_told_that_a_coordinator_is_loading(
     assert codes(client.ask(commit({("t", 0): 5}), version)) == {("t", 0): ErrorCode[told]}
 
 
-def test_a_transaction_that_ends_while_it_is_verified_is_not_begun_again(node: Node, client: Client) -> None:
+@pytest.mark.parametrize(
+    ("version", "epoch", "told"),
+    [(4, 0, ErrorCode.INVALID_TXN_STATE), (5, 1, ErrorCode.INVALID_PRODUCER_EPOCH)],
+)
+def test_a_transaction_that_ends_while_it_is_verified_is_not_begun_again(
+    version: int, epoch: int, told: ErrorCode, node: Node, client: Client
+) -> None:
     verifier_of(node).answers = False
-    client.send(commit({("t", 0): 5}), 5)
-    assert end(node, commit=False) == [ErrorCode.NONE]
+    client.send(commit({("t", 0): 5}), version)
+    assert end(node, epoch=epoch, commit=False) == [ErrorCode.NONE]
     verifier_of(node).answer()
-    assert codes(client.receive()) == {("t", 0): ErrorCode.INVALID_TXN_STATE}
+    assert codes(client.receive()) == {("t", 0): told}
     assert offsets_of(client, 0, stable=True) == [(0, -1)]
+
+
+def test_the_late_marker_of_the_transaction_before_ends_no_verification_of_the_next(node: Node, client: Client) -> None:
+    """With transaction.version 2 a marker has the epoch of the transaction that comes after it."""
+    client.ask(commit({("t", 0): 5}), 5)
+    verifier_of(node).answers = False
+    client.send(commit({("t", 1): 6}, epoch=1), 5)
+    assert end(node, epoch=1) == [ErrorCode.NONE]
+    verifier_of(node).answer()
+    assert codes(client.receive()) == {("t", 1): 0}
+    assert offsets_of(client, 0, 1, stable=True) == [(0, 5), (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)]
+
+
+def test_without_verification_old_clients_are_believed_and_new_ones_added_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = node_with(monkeypatch, transaction_partition_verification_enable=False)
+    client = node.connect()
+    client.ask(commit({("t", 0): 5}), 4)
+    assert verifier_of(node).asked == []
+    assert offsets_of(client, 0, stable=True) == [(ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)]
+    client.ask(commit({("t", 0): 5}, producer_id=8), 5)
+    assert len(verifier_of(node).asked) == 1
 
 
 def test_what_comes_after_it_on_the_connection_waits_for_the_verification_and_others_do_not(
