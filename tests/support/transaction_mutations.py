@@ -22,7 +22,7 @@ from penstock.node.verification import Operation, Verifier
 from penstock.protocol.messages.write_txn_markers_request import WritableTxnMarker
 from penstock.records.batch import NO_PRODUCER_ID, BatchHeader
 from penstock.replication.partition import Partition
-from simulator.transactions.history import ALL_OR_NOTHING, EPOCHS, ONLY_COMMITTED, PENDING
+from simulator.transactions.history import ALL_OR_NOTHING, EPOCHS, NO_CAUSE, ONLY_COMMITTED, PENDING
 from simulator.transactions.log_rules import ENDS, NOT_TWICE, ONE_MARKER
 from simulator.transactions.log_rules import STABLE as STABLE_BY_LOG
 from support.group_mutations import Mutation
@@ -135,7 +135,7 @@ BROKEN = (ONE_MARKER, ALL_OR_NOTHING, ONLY_COMMITTED)
 MUTATIONS = {
     "verification is skipped": Mutation(verification_skipped, "transactions-old", 1, (ENDS, FINISHES, *BROKEN)),
     "a marker is written twice": Mutation(marker_twice, "transactions-calm", 1, (NOT_TWICE,)),
-    "a marker has another epoch": Mutation(marker_of_another_epoch, "transactions-calm", 1, (*BROKEN, EPOCHS)),
+    "a marker has another epoch": Mutation(marker_of_another_epoch, "transactions-calm", 1, (NO_CAUSE, *BROKEN, EPOCHS)),
     "the epoch is not bumped": Mutation(epoch_not_bumped, "transactions", 1, (EPOCHS,)),
     "the last stable offset is off by one": Mutation(
         stable_offset_is_off_by_one, "transactions-calm", 1, (STABLE_BY_LOG, *BROKEN)
