@@ -15,7 +15,7 @@ so that it does not have it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, NotResident, StorageError
 from penstock.log.disk import Disk
@@ -24,9 +24,6 @@ from penstock.log.lookup import batch_headers, header_with, headers_from
 from penstock.log.retention import Retention
 from penstock.log.segment import Segment
 from penstock.records.batch import NO_TIMESTAMP
-
-if TYPE_CHECKING:
-    from penstock.log.log import Log
 
 
 class CheckedTime(NamedTuple):
@@ -106,15 +103,9 @@ class TimesNotChecked(NotResident):
             segment.largest_timestamp_ms, segment.largest_timestamp_offset = timestamp_ms, offset
             segment.largest_is_right = True
 
-    def wrong(self, result: Sequence[CheckedTime], log: Log | None) -> list[str]:
-        """What is wrong with the indexes of the segments that are still the log's, as far as that is known: a
-        truncation may have cut them, and whoever is open under that name may be another log.
+    def wrong(self, result: Sequence[CheckedTime], still: Sequence[Segment]) -> list[str]:
+        """What is wrong with the indexes of the segments that the log `still` has. A truncation may have cut others
+        meanwhile, and the log of that name may be another one.
         """
-        if log is None or log.truncating:
-            return []
-        still = log.segments.all
-        return [
-            found.wrong
-            for segment, found in zip(self.segments, result, strict=True)
-            if found.wrong and segment in still
-        ]
+        found = zip(self.segments, result, strict=True)
+        return [time.wrong for segment, time in found if time.wrong and segment in still]
