@@ -14,7 +14,7 @@ so that it does not have it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, NotResident, StorageError
@@ -103,12 +103,9 @@ class TimesNotChecked(NotResident):
             segment.largest_timestamp_ms, segment.largest_timestamp_offset = timestamp_ms, offset
             segment.largest_is_right = True
 
-    def wrong(self, result: Sequence[CheckedTime], still: Container[Segment]) -> list[str]:
-        """What is wrong with the indexes of the segments that are still the log's (`Replica.segments`): a truncation
-        may have cut them, and whoever is open under that name may be another log.
+    def wrong(self, result: Sequence[CheckedTime], still: Sequence[Segment]) -> list[str]:
+        """What is wrong with the indexes of the segments that the log `still` has. A truncation may have cut others
+        meanwhile, and the log of that name may be another one.
         """
-        return [
-            found.wrong
-            for segment, found in zip(self.segments, result, strict=True)
-            if found.wrong and segment in still
-        ]
+        found = zip(self.segments, result, strict=True)
+        return [time.wrong for segment, time in found if time.wrong and segment in still]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ from penstock.log.not_open import NotOpen, Opening
 
 if TYPE_CHECKING:
     from penstock.log.log import Log
-    from penstock.log.segment import Segment
 
 
 class State(Enum):
@@ -156,11 +155,6 @@ class Replica:
     def high_watermark(self) -> int:
         """The checkpointed high watermark; 0 if unknown."""
         return self.directory.high_watermarks.get(self.key) or 0
-
-    def segments(self) -> Sequence[Segment]:
-        """The segments of its log as far as they are known: none while it is not open or is being cut."""
-        log = self.log
-        return () if log is None or log.truncating else log.segments.all
 
     def when_open(self) -> list[Callable[[int], None]]:
         """Functions to call when the log is open, or cannot be."""

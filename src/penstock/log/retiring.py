@@ -225,7 +225,8 @@ class Retiring:
             return
         missing.was_read(result)
         if isinstance(missing, TimesNotChecked):
-            for wrong in missing.wrong(result, replica.segments()):
+            still = replica.log.segments.sound if replica.log is not None else ()
+            for wrong in missing.wrong(result, still):
                 self._report(TimeIndexWrong(replica.name, wrong))
         self._look_at_open(replica, now_ms)
 

@@ -80,6 +80,11 @@ class Segments:
         return self.bases[-1] if self.bases else -1
 
     @property
+    def sound(self) -> Sequence[Segment]:
+        """All of them, unless their files are being cut."""
+        return () if self.are_being_cut else self.all
+
+    @property
     def closed_are_flushed(self) -> bool:
         """Whether all but the active one are wholly on disk; they are flushed in their order."""
         return len(self.all) < 2 or self.all[-2].flushed

@@ -323,7 +323,8 @@ class LogCleaner:
             return
         missing.was_read(result)
         if isinstance(missing, TimesNotChecked):
-            for wrong in missing.wrong(result, cleaning.replica.segments()):
+            log = cleaning.replica.log
+            for wrong in missing.wrong(result, log.segments.sound if log is not None else ()):
                 self._report(TimeIndexWrong(cleaning.replica.name, wrong))
         self._begin(cleaning, now_ms)
 
