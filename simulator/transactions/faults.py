@@ -8,6 +8,9 @@ from simulator.cluster.faults import _cut_off, _dies, _pauses, _stops
 from simulator.transactions.load import INBOX, LEDGER, TRANSACTION_TOPIC
 from simulator.world.machine import Machine
 
+LOOK_US, LOOKS_MAX = 500, 2_000
+"""For an end that can be interrupted."""
+
 
 def _leader(cluster: FaultTarget, topics: tuple[str, ...]) -> Machine | None:
     """A machine that leads a partition of one of these topics."""
@@ -27,6 +30,36 @@ def transaction_coordinator_killed(cluster: FaultTarget) -> End | None:
     """kill -9 of a coordinator."""
     machine = _coordinator(cluster)
     return None if machine is None else _dies(cluster, machine, power_failed=False)
+
+
+def end_interrupted(cluster: FaultTarget) -> End | None:
+    """kill -9 of a coordinator in the moment in which it has decided an end, and some partitions lack their marker."""
+    ends: list[End] = []
+    over = False
+
+    def look(left: int) -> None:
+        if over or not left:
+            return
+        found = [machine for machine in cluster.running if _ends(machine)]
+        if found:
+            ends.append(_dies(cluster, cluster.simulation.random.choice(found), power_failed=False))
+        else:
+            cluster.simulation.after_us(LOOK_US, lambda: look(left - 1))
+
+    def end() -> None:
+        nonlocal over
+        over = True
+        for each in ends:
+            each()
+
+    look(LOOKS_MAX)
+    return end
+
+
+def _ends(machine: Machine) -> bool:
+    """Whether it coordinates a transaction that is about to end."""
+    shards = machine.broker.coordinators.transactions.runtime.each_active()
+    return any(shard.machine.state.endings for shard in shards)
 
 
 def transaction_coordinator_stopped(cluster: FaultTarget) -> End | None:

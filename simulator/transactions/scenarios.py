@@ -42,7 +42,8 @@ class TransactionScenario(Scenario):
 
 
 COORDINATOR = (
-    faults.transaction_coordinator_killed,
+    faults.end_interrupted,
+    faults.end_interrupted,
     faults.transaction_coordinator_killed,
     faults.transaction_coordinator_stopped,
 )

@@ -135,7 +135,9 @@ BROKEN = (ONE_MARKER, ALL_OR_NOTHING, ONLY_COMMITTED)
 MUTATIONS = {
     "verification is skipped": Mutation(verification_skipped, "transactions-old", 1, (ENDS, FINISHES, *BROKEN)),
     "a marker is written twice": Mutation(marker_twice, "transactions-calm", 1, (NOT_TWICE,)),
-    "a marker has another epoch": Mutation(marker_of_another_epoch, "transactions-calm", 1, (NO_CAUSE, *BROKEN, EPOCHS)),
+    "a marker has another epoch": Mutation(
+        marker_of_another_epoch, "transactions-calm", 1, (NO_CAUSE, *BROKEN, EPOCHS)
+    ),
     "the epoch is not bumped": Mutation(epoch_not_bumped, "transactions", 1, (EPOCHS,)),
     "the last stable offset is off by one": Mutation(
         stable_offset_is_off_by_one, "transactions-calm", 1, (STABLE_BY_LOG, *BROKEN)
