@@ -16,6 +16,7 @@ from uuid import UUID
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode, RequestError, StorageError
+from penstock.log.events import LogBroken
 from penstock.log.log import Log
 from penstock.log.manager import ReplicaRequest
 from penstock.log.results import Appended, Duplicate
@@ -114,6 +115,8 @@ class LogWorld:
         check(self.node.manager.previous_broker_epoch == 1, "a clean stop is marked", "it was not")
         self.simulation.run(self.simulation.now_ms + FINAL_MS)
         check(not self._unchecked, "every log comes up", f"not {sorted(self._unchecked)}")
+        given_up = [str(event) for event in self.node.events if isinstance(event, LogBroken)]
+        check(not given_up, "no log is given up", "; ".join(given_up))
 
     def _advanced(self, log: Log) -> None:
         if self.group_fsync:
