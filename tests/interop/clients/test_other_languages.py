@@ -14,6 +14,7 @@ import pytest
 from interop.clients import builds
 from interop.clients.drivers import PYTHON_DRIVERS, REQUEST_MAX_BYTES, Driver, Row
 from interop.clients.other_languages import OrderError, Process
+from interop.transactions.clients import Confluent
 
 from penstock.testing.broker import LocalBroker
 
@@ -36,7 +37,6 @@ WRITERS = {
 }
 READERS = ("franz-go", "sarama", "rskafka")
 WITH_CONFIGS = ("franz-go", "sarama", "kafkajs")
-WITH_TRANSACTIONS = ("franz-go", "sarama", "kafkajs")
 
 
 @pytest.fixture(scope="module")
@@ -121,16 +121,14 @@ def test_it_finds_offsets_by_time(penstock_session: LocalBroker, clients: Mappin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_TRANSACTIONS)
-def test_a_transaction_is_refused_and_leaves_nothing(
-    penstock_session: LocalBroker, clients: Mapping[str, Process], name: str
-) -> None:
-    topic = f"torn-{name}"
+def test_kafkajs_commits_and_aborts(penstock_session: LocalBroker, clients: Mapping[str, Process]) -> None:
+    """The others are in interop/transactions."""
+    topic = "of-kafkajs"
     penstock_session.create_topic(topic)
-    with pytest.raises(OrderError):  # it is told, not left waiting: an order without an answer in time fails otherwise
-        clients[name].order("transaction", topic=topic)
-    clients[name].produce(penstock_session.bootstrap, topic, "none", ROWS[:1])
-    assert PYTHON_DRIVERS["confluent"].read(penstock_session.bootstrap, topic, 1) == ROWS[:1]
+    for value, commit in (("committed", True), ("aborted", False), ("last", True)):
+        clients["kafkajs"].order("transaction", topic=topic, value=value, commit=commit)
+    with Confluent(penstock_session.bootstrap) as reader:
+        assert reader.read(topic, 0, "last") == ["committed", "last"]
 
 
 @pytest.mark.slow

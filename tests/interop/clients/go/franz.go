@@ -169,19 +169,3 @@ func (f *franz) OffsetsForTimes(topic string, times []int64) ([]int64, error) {
 	}
 	return slices.Clip(found), nil
 }
-
-func (f *franz) Transaction(topic string) error {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(f.bootstrap), kgo.TransactionalID("penstock"), kgo.RecordRetries(3), kgo.RetryTimeout(timeout/4),
-	)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if err := client.BeginTransaction(); err != nil {
-		return err
-	}
-	ctx, cancel := soon()
-	defer cancel()
-	return client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("torn")}).FirstErr()
-}

@@ -67,7 +67,6 @@ type Client interface {
 	Produce(order Order) error
 	Read(topic string, count int) ([]Row, error)
 	OffsetsForTimes(topic string, times []int64) ([]int64, error)
-	Transaction(topic string) error
 }
 
 func obey(client Client, order Order) (answer Answer, err error) {
@@ -90,8 +89,6 @@ func obey(client Client, order Order) (answer Answer, err error) {
 		answer.Rows, err = client.Read(order.Topic, order.Count)
 	case "times":
 		answer.Offsets, err = client.OffsetsForTimes(order.Topic, order.Times)
-	case "transaction":
-		err = client.Transaction(order.Topic)
 	default:
 		err = fmt.Errorf("unknown order %q", order.Do)
 	}

@@ -160,22 +160,3 @@ func (s *saramaClient) OffsetsForTimes(topic string, times []int64) ([]int64, er
 	}
 	return found, nil
 }
-
-func (s *saramaClient) Transaction(topic string) error {
-	config := saramaConfig()
-	config.Producer.Idempotent = true
-	config.Producer.RequiredAcks = sarama.WaitForAll
-	config.Producer.Transaction.ID = "penstock"
-	config.Producer.Transaction.Retry.Max = 1
-	config.Net.MaxOpenRequests = 1
-	producer, err := sarama.NewSyncProducer(s.bootstrap, config)
-	if err != nil {
-		return err
-	}
-	defer producer.Close()
-	if err := producer.BeginTxn(); err != nil {
-		return err
-	}
-	_, _, err = producer.SendMessage(&sarama.ProducerMessage{Topic: topic, Value: sarama.StringEncoder("torn")})
-	return err
-}

@@ -64,12 +64,12 @@ function orders(kafka, admin) {
       const batch = { topic, compression: CODECS[codec], acks: -1, messages: rows.map(message) };
       return connected(kafka.producer(settings), (producer) => producer.send(batch));
     },
-    transaction: ({ topic }) => {
+    transaction: ({ topic, value, commit }) => {
       const settings = { idempotent: true, maxInFlightRequests: 1, transactionalId: "penstock", retry: RETRY };
       return connected(kafka.producer(settings), async (producer) => {
         const transaction = await producer.transaction();
-        await transaction.send({ topic, messages: [{ value: "torn" }] });
-        await transaction.commit();
+        await transaction.send({ topic, messages: [{ value }] });
+        await (commit ? transaction.commit() : transaction.abort());
       });
     },
   };
