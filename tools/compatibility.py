@@ -41,8 +41,7 @@ FEATURES = (
     ),
     (
         "Brokers in a cluster of Apache Kafka's controllers and brokers, replicating to each other",
-        "yes, groups and their offsets included; `__share_group_state` stays on Kafka's "
-        "brokers",
+        "yes, groups and their offsets included; `__share_group_state` stays on Kafka's brokers",
     ),
     (
         "Consumer groups: the classic protocol and KIP-848, each group changing between them while it runs; static "

@@ -27,7 +27,7 @@ class TransactionScenario(Scenario):
 
     admins: int = 1
     nodes: tuple[int, ...] = (3,)
-    load_ms: int = 6_000
+    load_ms: int = 3_000
     producers: int = 3
     chains: int = 2
     versions: tuple[int, ...] = (BY_EPOCHS,)

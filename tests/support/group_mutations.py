@@ -56,8 +56,8 @@ def answered_before_replicated(patch: pytest.MonkeyPatch) -> None:
     """An operation is answered when its records are written, not when they are committed."""
     real: Any = Shard.write
 
-    def write(shard: Shard[Any], result: Any, done: Any, now_ms: int) -> PendingWrite:
-        operation: PendingWrite = real(shard, result, done, now_ms)
+    def write(shard: Shard[Any], result: Any, done: Any, now_ms: int, *more: Any) -> PendingWrite:
+        operation: PendingWrite = real(shard, result, done, now_ms, *more)
         operation.complete(ErrorCode.NONE, "", now_ms, raise_it)
         return operation
 

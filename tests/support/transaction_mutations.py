@@ -15,12 +15,12 @@ from penstock.coordinator.transaction import transaction as transitions
 from penstock.coordinator.transaction.state import Transactions
 from penstock.coordinator.transaction.transaction import PREPARED, Transaction
 from penstock.log.index import AbortedIndex
-from penstock.log.producer_state import ProducerState, Step
+from penstock.log.producer_state import ProducerState
 from penstock.node.handlers import write_txn_markers
 from penstock.node.markers import Markers
 from penstock.node.verification import Operation, Verifier
 from penstock.protocol.messages.write_txn_markers_request import WritableTxnMarker
-from penstock.records.batch import NO_PRODUCER_ID, BatchHeader
+from penstock.records.batch import NO_PRODUCER_ID
 from penstock.replication.partition import Partition
 from simulator.transactions.history import ALL_OR_NOTHING, EPOCHS, NO_CAUSE, ONLY_COMMITTED, PENDING
 from simulator.transactions.log_rules import ENDS, NOT_TWICE, ONE_MARKER
@@ -111,20 +111,6 @@ def prepared_end_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(machine.EXPIRED, machine.RESUME, resume)  # type: ignore[arg-type]
 
 
-def guard_is_not_voided(patch: pytest.MonkeyPatch) -> None:
-    """What a coordinator has confirmed counts, though the transaction has ended since."""
-    real: Any = ProducerState._end_transaction
-
-    def end_transaction(state: ProducerState, header: BatchHeader, *how: Any) -> Step:
-        guard = state._guards.get(header.producer_id)
-        step: Step = real(state, header, *how)
-        if guard is not None:
-            state._guards[header.producer_id] = guard
-        return step
-
-    patch.setattr(ProducerState, "_end_transaction", end_transaction)
-
-
 def aborted_only_in_memory(patch: pytest.MonkeyPatch) -> None:
     """Aborted transactions are forgotten whose entries were not in the file when a disk was full."""
     patch.setattr(AbortedIndex, "take_over", lambda index, before, end_offset: None)
@@ -143,9 +129,8 @@ MUTATIONS = {
         stable_offset_is_off_by_one, "transactions-calm", 1, (STABLE_BY_LOG, *BROKEN)
     ),
     "pending offsets are visible": Mutation(pending_offsets_are_visible, "transactions-calm", 1, (PENDING,)),
-    "a prepared end is forgotten": Mutation(prepared_end_is_forgotten, "transactions", 1, (ENDS, FINISHES)),
-    "a guard is not voided": Mutation(guard_is_not_voided, "transactions-zombies", 1, (ENDS, FINISHES, *BROKEN)),
+    "a prepared end is forgotten": Mutation(prepared_end_is_forgotten, "transactions", 4, (ENDS, FINISHES)),
     "aborted transactions that only memory knows": Mutation(
-        aborted_only_in_memory, "transactions-power", 1, (ONLY_COMMITTED, ALL_OR_NOTHING)
+        aborted_only_in_memory, "transactions-power", 32, (ONLY_COMMITTED, ALL_OR_NOTHING)
     ),
 }
