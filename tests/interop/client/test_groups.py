@@ -332,12 +332,12 @@ def test_members_that_call_themselves_alike_are_told_apart(
 def test_a_group_without_a_coordinator_says_what_may_be_wrong(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("penstock.client.groups.COORDINATOR_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("penstock.client.coordinators.COORDINATOR_TIMEOUT_S", 0.1)
     with LocalBroker({"offsets.topic.replication.factor": "3"}) as broker:
         assert main(["groups", "describe", "g", "--bootstrap", broker.bootstrap]) == 1
     said = capfd.readouterr().err
     assert "group g: it has no coordinator" in said
-    assert "as many brokers as offsets.topic.replication.factor says" in said
+    assert "as many brokers as offsets.topic.replication.factor" in said
 
 
 def test_only_states_that_there_are_can_be_asked_for(penstock_command: Command) -> None:

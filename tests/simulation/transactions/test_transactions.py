@@ -16,7 +16,7 @@ from simulator.world.checks import Violation
 SEEDS = (1_000, 1_001)
 MORE_SEEDS = range(1_002, 1_040)
 TRIED_SEEDS = 8
-REGRESSIONS: dict[str, tuple[str, int]] = {}
+REGRESSIONS = {"aborted transactions that only memory knew of were forgotten": ("transactions-power", 32)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -41,7 +41,7 @@ def test_a_seed_that_once_failed(found: str) -> None:
 def test_everything_happens_that_is_to_be_survived() -> None:
     happened: dict[str, int] = {}
     told = taken = 0
-    for seed in range(1, 5):
+    for seed in range(1, 7):
         world = TransactionWorld(seed, TRANSACTION_SCENARIOS["transactions-zombies"])
         world.run()
         for what, count in world.transactions.happened.items():
