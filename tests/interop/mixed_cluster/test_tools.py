@@ -119,7 +119,9 @@ def test_the_finalized_levels_are_the_same_everywhere(cluster: MixedCluster) -> 
         told = [tools.run(FEATURES, address, "describe").out for address in map(cluster.address, BROKERS)]
     rows = [re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", each) for each in told]
     finalized = [{name: level for name, level in row if level != "0"} for row in rows]
-    assert finalized == [{"group.version": "1", "metadata.version": "4.3-IV0"}] * len(BROKERS)
+    assert finalized == [{"group.version": "1", "metadata.version": "4.3-IV0", "transaction.version": "2"}] * len(
+        BROKERS
+    )
 
 
 def test_the_log_directories_of_all_brokers(cluster: MixedCluster, everywhere: Everywhere) -> None:
