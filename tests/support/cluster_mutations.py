@@ -124,9 +124,9 @@ def duplicate_before_its_original(patch: pytest.MonkeyPatch) -> None:
     """A repeated batch is acknowledged at once, though its original may not be replicated."""
     real: Any = Partition._append
 
-    def append(partition: Partition, records: Any, header: Any, now_ms: int) -> Prepared:
+    def append(partition: Partition, *arguments: Any) -> Prepared:
         before = partition.log.reserved_end_offset
-        prepared: Prepared = real(partition, records, header, now_ms)
+        prepared: Prepared = real(partition, *arguments)
         return prepared._replace(next_offset=0) if partition.log.reserved_end_offset == before else prepared
 
     patch.setattr(Partition, "_append", append)

@@ -122,16 +122,24 @@ def offsets_missing(records: bytes) -> int:
     return missing
 
 
+def last_markers(answered: Answered) -> tuple[bytes, int]:
+    """The records before the markers at the end, and how many markers those are."""
+    position, markers = 0, 0
+    for start, header in entries(answered.records):
+        position, markers = (position, markers + 1) if header.is_control else (start + header.size_bytes, 0)
+    return answered.records[:position], markers
+
+
 def same(kafka: Answered, penstock: Answered) -> bool:
-    """The same records, but for markers: Kafka ends a transaction that a client had ended before the kill."""
-    more = kafka.records[len(penstock.records) :]
+    """The same records, but for markers at the end: each ends in its own time what a client had ended before the kill."""
+    expected, kafka_markers = last_markers(kafka)
+    found, penstock_markers = last_markers(penstock)
     return (
-        kafka.records.startswith(penstock.records)
-        and all(header.is_control for _, header in entries(more))
+        found == expected
         and penstock.error is ErrorCode.NONE
         and penstock.start == kafka.start
-        and kafka.end - penstock.end == sum(header.record_count for _, header in entries(more))
-        and (penstock.aborted == kafka.aborted or bool(more))
+        and penstock.end - penstock_markers == kafka.end - kafka_markers
+        and (penstock.aborted == kafka.aborted or penstock_markers != kafka_markers)
     )
 
 

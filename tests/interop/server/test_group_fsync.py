@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from support import processes
+from support.heard import until_heard
 from support.noting_server import lose_power
 from support.processes import TIMEOUT_S, Cluster
 
@@ -79,6 +80,7 @@ def create(bootstrap: str) -> None:
     ]
     for made in admin.create_topics(topics).values():
         made.result(TIMEOUT_S)
+    until_heard(bootstrap)
     resource = ConfigResource(ResourceType.TOPIC, "single")
     (described,) = admin.describe_configs([resource]).values()
     assert described.result(TIMEOUT_S)["penstock.log.fsync"].value == "group"
