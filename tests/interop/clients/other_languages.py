@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 from interop.clients.drivers import Row
-
-END_TIMEOUT_S = 30
+from interop.clients.ordered_process import OrderedProcess
 
 
 class OrderError(Exception):
     """What a client said of an order that failed."""
 
 
-class Process:
+class Process(OrderedProcess):
     """One client, bound to one broker; a context manager. It is a `Driver` of interop.clients.drivers."""
 
     def __init__(self, command: Sequence[str], bootstrap: str) -> None:
-        self.command = [*command, bootstrap]
-
-    def __enter__(self) -> Self:
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
+        super().__init__([*command, bootstrap])
 
     def order(self, do: str, **details: object) -> Any:
         """Gives an order; raises OrderError with what the client says when it fails."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"do": do, **details}) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        assert line, f"{self.command} died of {do}"
-        answer = json.loads(line)
+        answer = json.loads(self.ask(json.dumps({"do": do, **details})))
         if "error" in answer:
             raise OrderError(answer["error"])
         return answer

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from aiokafka.coordinator.assignors import range as aio_range
 from aiokafka.coordinator.assignors import roundrobin as aio_roundrobin
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from interop.clients import builds
+from interop.clients.ordered_process import OrderedProcess
 from interop.groups.journal import Journal
 from interop.kafka_peer import TOOL_OPTIONS, java_source
 from kafka import ConsumerRebalanceListener, KafkaConsumer
@@ -290,41 +290,29 @@ class PenstockMember(Threaded):
                         await member.commit()
 
 
-class Host:
+class Host(OrderedProcess):
     """A process with the members of one language."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self.command = command
+        super().__init__(command)
         self.journals: dict[str, Journal] = {}
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        super().__enter__()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+    def ended(self) -> None:
         self._listener.join(END_TIMEOUT_S)
-        self.process.stdout.close()
 
     def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self.lines():
             member, kind, *places = line.split()
             self.journals[member].tell(member, kind, places)
 
     def order(self, *words: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(" ".join(words) + "\n")
-        self.process.stdin.flush()
+        self.give(" ".join(words))
 
 
 class HostedMember:

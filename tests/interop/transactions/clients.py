@@ -7,7 +7,6 @@ A `TransactionalClient` keeps producers by name, each with a transactional id. `
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import aiokafka
 import confluent_kafka
 import kafka
+from interop.clients.ordered_process import OrderedProcess
 
 TIMEOUT_S = 30.0
 POLL_S = 0.5
@@ -419,35 +419,14 @@ class Aiokafka:
         return self._run(read())
 
 
-class Process:
+class Process(OrderedProcess):
     """A program that takes the orders on standard input; see TransactionalClient.java."""
 
     def __init__(self, command: Sequence[str], bootstrap: str) -> None:
-        self.command = [*command, bootstrap]
-
-    def __enter__(self) -> Self:
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
+        super().__init__([*command, bootstrap])
 
     def _order(self, *words: object) -> list[str]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        assert line, f"{self.command} died of {words}"
-        told, *answer = line.split()
+        told, *answer = self.ask(" ".join(map(str, words))).split()
         if told != "ok":
             raise RefusedError(" ".join(answer))
         return answer

@@ -6,12 +6,12 @@ written and, with `commits`, commits it. `fail_over` throws the machine away and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from unit.coordinator.fake_log import FakeLog
+from unit.coordinator.one_partition import OnePartition
 
 from penstock.config.server import Settings
 from penstock.coordinator.group import maintenance
@@ -27,8 +27,6 @@ from penstock.coordinator.group.offsets.transactional import commit_transactiona
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import Result
-from penstock.coordinator.runtime.runtime import Runtime
-from penstock.coordinator.runtime.shard import Shard
 from penstock.coordinator.runtime.transactions import Transaction, TransactionEnd
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -75,7 +73,6 @@ R = TypeVar("R")
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
-START_MS = 1_700_000_000_000
 
 
 class Answer(Generic[R]):
@@ -139,29 +136,18 @@ KAFKAS = Settings.for_node(penstock_group_consumer_stable_heartbeats_per_second=
 """Stable members come as seldom as in Apache Kafka."""
 
 
-class World:
-    """See the module's head. Settings may be given, and contradict each other.
-
-    Attributes:
-        commits: whether what is appended is committed in the same turn.
-    """
-
-    PARTITION = 0
+class World(OnePartition[GroupMachine]):
+    """See the module's head. Settings may be given, and contradict each other."""
 
     def __init__(self, *, image: MetadataImage = EMPTY_IMAGE, seed: int = 1, **settings: Any) -> None:
-        self.now_ms = START_MS
         self.wall = WallTime()
-        self.log = FakeLog()
         self.random = Random(seed)
         self.image = image
         self.settings = KAFKAS
         self.configure(**settings)
         self.group_settings = GroupSettings(lambda: self.settings)
-        self.commits = True
         pace = SettlingPace()
-        self.bugs: list[Exception] = []
-        self._work: list[Iterator[None]] = []
-        self.runtime: Runtime[GroupMachine] = Runtime(
+        super().__init__(
             "__consumer_offsets",
             "group",
             lambda index, timers: GroupMachine(
@@ -174,22 +160,14 @@ class World:
                     pace=pace,
                 )
             ),
-            do=self._work.append,
-            now=lambda: self.now_ms,
-            write_timeout_ms=5_000,
-            linger_ms=0,
-            bug=lambda what, error: self.bugs.append(error),
-            wall=self.wall,
+            self.wall,
         )
         self.elect()
 
     @property
-    def shard(self) -> Shard[GroupMachine]:
-        return self.runtime.shards[self.PARTITION]
-
-    @property
     def machine(self) -> GroupMachine:
-        return self.shard.machine
+        machine: GroupMachine = self.shard.machine
+        return machine
 
     @property
     def state(self) -> GroupState:
@@ -198,56 +176,6 @@ class World:
     def configure(self, **settings: Any) -> None:
         """Changes settings."""
         self.settings = Settings({**vars(self.settings), **settings})
-
-    # Time and failures
-
-    def settle(self) -> None:
-        """Ends the turn: long work, reads, appends, and commits if these are not held back."""
-        while True:
-            busy = bool(self._work)
-            while self._work:
-                for _ in self._work.pop(0):
-                    pass
-            busy |= self.log.give_reads(self.now_ms)
-            self.runtime.flush(self.now_ms)
-            if self.commits:
-                busy |= self.log.commit(self.now_ms)
-            if not busy:
-                break
-        if self.bugs:
-            raise self.bugs[0]
-
-    def advance(self, ms: int) -> None:
-        """Moves time on, stopping at each deadline on the way."""
-        target_ms = self.now_ms + ms
-        while True:
-            deadline_ms = self.runtime.next_deadline_ms()
-            if deadline_ms is None or deadline_ms > target_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.runtime.tick(self.now_ms)
-            self.settle()
-        self.now_ms = target_ms
-
-    def commit(self) -> None:
-        """Commits what has been appended."""
-        self.log.commit(self.now_ms)
-        self.settle()
-
-    def elect(self) -> None:
-        """This node leads the partition, and loads it."""
-        self.runtime.elected(self.PARTITION, self.log, self.now_ms)
-        self.settle()
-
-    def resign(self) -> None:
-        """This node leads the partition no more."""
-        self.runtime.resigned(self.PARTITION, self.now_ms)
-
-    def fail_over(self, *, keep_uncommitted: bool = False) -> None:
-        """Another broker takes over, with what was committed, or all that was written."""
-        self.resign()
-        self.log.new_leader(keep_uncommitted=keep_uncommitted)
-        self.elect()
 
     # Requests
 

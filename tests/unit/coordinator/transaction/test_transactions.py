@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from unit.coordinator.transaction.transaction_world import START_MS, TIMEOUT_MS, T, World, by_topic
+from unit.coordinator.one_partition import START_MS
+from unit.coordinator.transaction.transaction_world import TIMEOUT_MS, T, World, by_topic
 
 from penstock.coordinator.limits import TRANSACTIONAL_IDS_PER_STEP
 from penstock.coordinator.transaction.transaction import Producer, Transaction, TransactionState

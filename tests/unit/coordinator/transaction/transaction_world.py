@@ -6,15 +6,13 @@ with `marks`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from unit.coordinator.fake_log import FakeLog
+from unit.coordinator.one_partition import OnePartition
 
 from penstock.coordinator.runtime.result import Result
-from penstock.coordinator.runtime.runtime import Runtime
-from penstock.coordinator.runtime.shard import Shard
 from penstock.coordinator.transaction.describe import describe_transaction
 from penstock.coordinator.transaction.ending import complete, end_transaction
 from penstock.coordinator.transaction.init_producer_id import init_producer_id
@@ -31,7 +29,6 @@ from penstock.records.batch import read_header
 from penstock.records.reader import records
 from penstock.records.wall import WallTime
 
-START_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
 T = "t"
 
@@ -64,30 +61,23 @@ class Answer:
             self.code = response
 
 
-class World:
+class World(OnePartition[TransactionMachine]):
     """See the module's head.
 
     Attributes:
-        commits: whether what is appended is committed in the same turn. marks: whether markers are written at once.
+        marks: whether markers are written at once.
         endings: all ends that were begun, in every term.
         producer_ids: how many producer ids are at hand.
     """
 
-    PARTITION = 0
-
     def __init__(self, *, version: int = 2, **settings: int) -> None:
-        self.now_ms = START_MS
         self.wall = WallTime()
-        self.log = FakeLog()
         self.settings = Settings(**settings)
         self.version = version
-        self.commits = True
         self.marks = True
         self.endings: list[Ending] = []
         self.next_producer_id = 1000
         self.producer_ids = 1_000_000
-        self.bugs: list[Exception] = []
-        self._work: list[Iterator[None]] = []
         context = Context(
             settings=lambda: self.settings,
             transaction_version=lambda: self.version,
@@ -95,16 +85,11 @@ class World:
             ended=self._ended,
             wall=self.wall,
         )
-        self.runtime: Runtime[TransactionMachine] = Runtime(
+        super().__init__(
             "__transaction_state",
             "transaction",
             lambda index, timers: TransactionMachine(Transactions(timers, context)),
-            do=self._work.append,
-            now=lambda: self.now_ms,
-            write_timeout_ms=5_000,
-            linger_ms=0,
-            bug=lambda what, error: self.bugs.append(error),
-            wall=self.wall,
+            self.wall,
         )
         self.elect()
 
@@ -121,63 +106,17 @@ class World:
             self.mark(ending, settle=False)
 
     @property
-    def shard(self) -> Shard[TransactionMachine]:
-        return self.runtime.shards[self.PARTITION]
-
-    @property
     def state(self) -> Transactions:
-        return self.shard.machine.state
+        state: Transactions = self.shard.machine.state
+        return state
 
     def transaction(self, transactional_id: str = T) -> Transaction:
         """The transaction of an id, committed or not."""
         return self.state.ids[transactional_id]
 
-    # Time and failures
-
-    def settle(self) -> None:
-        """Ends the turn: long work, reads, appends, and commits if these are not held back."""
-        while True:
-            busy = bool(self._work)
-            while self._work:
-                for _ in self._work.pop(0):
-                    pass
-            busy |= self.log.give_reads(self.now_ms)
-            busy |= self.runtime.has_open_batches
-            self.runtime.flush(self.now_ms)
-            if self.commits:
-                busy |= self.log.commit(self.now_ms)
-            if not busy:
-                break
-        if self.bugs:
-            raise self.bugs[0]
-
-    def advance(self, ms: int) -> None:
-        """Moves time on, stopping at each deadline on the way."""
-        target_ms = self.now_ms + ms
-        while True:
-            deadline_ms = self.runtime.next_deadline_ms()
-            if deadline_ms is None or deadline_ms > target_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.runtime.tick(self.now_ms)
-            self.settle()
-        self.now_ms = target_ms
-
-    def commit(self) -> None:
-        """Commits what has been appended."""
-        self.log.commit(self.now_ms)
-        self.settle()
-
-    def elect(self) -> None:
-        """This node leads the partition, and loads it."""
-        self.runtime.elected(self.PARTITION, self.log, self.now_ms)
-        self.settle()
-
     def fail_over(self, *, keep_uncommitted: bool = False) -> None:
-        """Another broker takes over, with what was committed, or all that was written."""
-        self.runtime.resigned(self.PARTITION, self.now_ms)
-        self.log.new_leader(keep_uncommitted=keep_uncommitted)
-        self.elect()
+        """As there; the ends that were prepared go on at once."""
+        super().fail_over(keep_uncommitted=keep_uncommitted)
         self.advance(0)
 
     # Requests
