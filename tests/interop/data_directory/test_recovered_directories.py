@@ -131,7 +131,7 @@ def last_markers(answered: Answered) -> tuple[bytes, int]:
 
 
 def same(kafka: Answered, penstock: Answered) -> bool:
-    """The same records, but for markers at the end: each ends in its own time what a client had ended before the kill."""
+    """The same records, but for markers at the end: each ends by itself what a client had ended before the kill."""
     expected, kafka_markers = last_markers(kafka)
     found, penstock_markers = last_markers(penstock)
     return (
