@@ -156,6 +156,14 @@ class ErrorCode(IntEnum):
         """Whether a client may repeat the request and hope for better."""
         return self in RETRIABLE
 
+    @classmethod
+    def of_peer(cls, code: int) -> ErrorCode:
+        """A code in the answer of another node: UNKNOWN_SERVER_ERROR for one that is not known here, as in Kafka."""
+        try:
+            return cls(code)
+        except ValueError:
+            return cls.UNKNOWN_SERVER_ERROR
+
 
 RETRIABLE = frozenset(
     {

@@ -154,7 +154,20 @@ OPEN_TRANSACTIONS_ASKED_MAX = 1_000
 MARKERS_PER_PART_MAX = 500
 """Partitions of one transaction whose markers go together; and partitions whose leaders are looked up in one step."""
 MARKERS_PER_REQUEST_MAX = 2_000
-"""Markers of one WriteTxnMarkers request; further ones go with the next, since one is under way to each broker."""
+"""Markers of one WriteTxnMarkers request; further ones go with the next, since one is under way to each lane."""
+MARKERS_SLOWEST_MS = 1_000
+"""Once a partition of a WriteTxnMarkers request has its answer, the others have so long; then they are
+REQUEST_TIMED_OUT, and come again by themselves."""
+MARKERS_ANSWER_MS = 1_000
+"""For so long after request.timeout.ms, in which a leader waits for its replicas, its answer to markers may come."""
+MARKER_SLOW_LANES = 4
+"""Requests with markers for slow partitions that are under way to one broker, beside that for the others. A slow
+partition has always the same lane, with a connection of its own, and holds back the slow ones of this lane only."""
+MARKER_SLOW_PARTITIONS_MAX = 10_000
+"""Partitions known to be slow; of more of them the first is taken for a usual one again."""
+MARKER_PASSED_TRIES = 5
+"""After so many refusals as its producer is past it (INVALID_PRODUCER_EPOCH), in about 2 s, a partition goes without
+the marker."""
 MARKERS_RETRY_MS = 100
 """After this long a marker is sent again that a partition's leader has refused; after twice as long the next time, and
 so on."""

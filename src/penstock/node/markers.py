@@ -6,12 +6,18 @@ version of the request that the other side serves is used; from 2 on it says the
 - A broker that does not answer is asked again after longer and longer waits. What waits for it then goes to the
   partitions' leaders by the metadata of that time.
 - A partition whose leader refuses is tried again after longer and longer waits, with the leader that it has then.
+- A partition whose replicas are slow (REQUEST_TIMED_OUT) is in another *lane* of its broker until one is in time: with
+  requests and a connection of their own, slow partitions hold back nothing but each other.
 - A partition without a leader is kept aside until its registration changes, looked at again from time to time.
 - A partition that is deleted needs no marker.
 
-So a partition delays its own transactions only. An end stops when its coordinator is another one, and at an answer that
-says so (TRANSACTION_COORDINATOR_FENCED) or that the producer is past it (INVALID_PRODUCER_EPOCH), as in Kafka: the next
-coordinator of the id goes on. Source: TransactionMarkerChannelManager of Apache Kafka 4.3.
+So a partition delays its own transactions only. An end stops when its coordinator is another one; the next one goes on.
+Kafka also stops at an answer that the coordinator is fenced (TRANSACTION_COORDINATOR_FENCED) or that the producer is
+past the marker (INVALID_PRODUCER_EPOCH), so that the id stays as it is until it is loaded anew. Here the other
+partitions get their markers all the same. A fenced coordinator tries again until it knows that it is one no more. As no
+epoch goes back, a producer that is past the marker will stay so: after some tries the partition goes without. If that
+was another coordinator's doing, the completion of this one is never committed. Source: TransactionMarkerChannelManager
+and TransactionMarkerRequestCompletionHandler of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -28,6 +34,10 @@ from penstock.events import events
 from penstock.metadata.image import NO_LEADER
 from penstock.node.limits import (
     MARKER_FAILURES_TOLD,
+    MARKER_PASSED_TRIES,
+    MARKER_SLOW_LANES,
+    MARKER_SLOW_PARTITIONS_MAX,
+    MARKERS_ANSWER_MS,
     MARKERS_BACKOFF_MAX_MS,
     MARKERS_BACKOFF_MS,
     MARKERS_PER_PART_MAX,
@@ -52,10 +62,10 @@ if TYPE_CHECKING:
 CHANNEL = "transaction markers"
 NO_MARKER = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
 """After these a partition needs no marker any more."""
-OVER = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""After these the end is another coordinator's."""
 
 TopicPartition = tuple[str, int]
+Place = tuple[int, int]
+"""A broker and one of its lanes: 0, or one of those for slow partitions."""
 
 logger = events("node.markers")
 
@@ -63,20 +73,28 @@ logger = events("node.markers")
 class Part:
     """Some partitions of an end that go to one broker together.
 
-    `index`: the coordinator's partition. `failures`: how often these partitions have refused the marker.
+    `index`: the coordinator's partition. `failures`: how often these partitions have refused the marker. `passed`: how
+    often of late because the producer is past it.
     """
 
-    __slots__ = ("ending", "failures", "index", "partitions")
+    __slots__ = ("ending", "failures", "index", "partitions", "passed")
 
-    def __init__(self, index: int, ending: Ending, partitions: list[TopicPartition], failures: int) -> None:
+    def __init__(
+        self, index: int, ending: Ending, partitions: list[TopicPartition], failures: int = 0, passed: int = 0
+    ) -> None:
         self.index = index
         self.ending = ending
         self.partitions = partitions
         self.failures = failures
+        self.passed = passed
+
+    def of(self, partitions: list[TopicPartition]) -> Part:
+        """Some of its partitions."""
+        return Part(self.index, self.ending, partitions, self.failures, self.passed)
 
 
 class Destination:
-    """What waits for one broker.
+    """What waits for one lane of a broker.
 
     `under_way`: a request is. `planned`: the next one will leave, at the next turn or after a wait. `failures`: how
     many requests in a row had no answer.
@@ -114,14 +132,15 @@ class Markers:
         self._outgoing = outgoing
         self._coordinator_epoch = coordinator_epoch
         self._marked = marked
-        self._destinations: dict[int, Destination] = {}
-        self._unplaced: dict[TopicPartition, list[tuple[int, Ending]]] = {}
+        self._destinations: dict[Place, Destination] = {}
+        self._unplaced: dict[str, dict[int, list[tuple[int, Ending]]]] = {}
+        self._slow: dict[TopicPartition, None] = {}
         self._looking = False
 
     @property
     def unplaced(self) -> int:
         """How many markers wait for a leader of their partition."""
-        return sum(map(len, self._unplaced.values()))
+        return sum(len(waiting) for indexes in self._unplaced.values() for waiting in indexes.values())
 
     @property
     def waiting(self) -> int:
@@ -131,19 +150,20 @@ class Markers:
     def send(self, index: int, ending: Ending, now_ms: int) -> None:
         """Has an end marked in all its partitions. `index`: the coordinator's partition."""
         partitions = [(topic, each) for topic, indexes in ending.remaining.items() for each in sorted(indexes)]
-        self._do(self._place([Part(index, ending, partitions, 0)]))
+        self._do(self._place([Part(index, ending, partitions)]))
 
     def published(self, delta: MetadataDelta, now_ms: int) -> None:
         """Looks again at partitions without a leader whose registration has changed."""
         if not self._unplaced:
             return
-        gone = {topic.name for topic in delta.deleted_topics.values()}
-        changed = [(topic.name, index) for topic in delta.topics.values() for index in topic.partitions]
-        found = [each for each in changed if each in self._unplaced]
-        if gone:
-            found += [each for each in self._unplaced if each[0] in gone]
+        found: list[TopicPartition] = []
+        for topic in delta.topics.values():
+            waiting = self._unplaced.get(topic.name, {})
+            found += [(topic.name, index) for index in topic.partitions if index in waiting]
+        for topic in delta.deleted_topics.values():
+            found += [(topic.name, index) for index in self._unplaced.get(topic.name, ())]
         if found:
-            self._do(self._place(self._take_unplaced(dict.fromkeys(found))))
+            self._do(self._place(self._take_unplaced(found)))
 
     # Where markers go
 
@@ -168,31 +188,36 @@ class Markers:
             self._finish_if_marked(part)
 
     def _place_some(self, part: Part, partitions: list[TopicPartition]) -> None:
-        by_leader: dict[int, list[TopicPartition]] = {}
+        by_place: dict[Place, list[TopicPartition]] = {}
         for partition in partitions:
-            leader = self._leader_of(partition)
-            if leader is None:
+            place = self._place_of(partition)
+            if place is None:
                 part.ending.is_marked(*partition)
+                self._slow.pop(partition, None)
             else:
-                by_leader.setdefault(leader, []).append(partition)
-        for leader, led in by_leader.items():
-            if leader == NO_LEADER:
-                for partition in led:
-                    self._unplaced.setdefault(partition, []).append((part.index, part.ending))
+                by_place.setdefault(place, []).append(partition)
+        for place, led in by_place.items():
+            if place[0] == NO_LEADER:
+                for topic, index in led:
+                    self._unplaced.setdefault(topic, {}).setdefault(index, []).append((part.index, part.ending))
                 self._look_later()
             else:
-                destination = self._destinations.setdefault(leader, Destination())
-                destination.waiting.append(Part(part.index, part.ending, led, part.failures))
-                self._plan(leader, destination, 0)
+                destination = self._destinations.setdefault(place, Destination())
+                destination.waiting.append(part.of(led))
+                self._plan(place, destination, 0)
 
-    def _leader_of(self, partition: TopicPartition) -> int | None:
-        """The broker to ask; NO_LEADER if there is none that can be reached; None for a partition that is gone."""
+    def _place_of(self, partition: TopicPartition) -> Place | None:
+        """The broker to ask, and its lane; NO_LEADER if there is none that can be reached; None for a partition that is
+        gone.
+        """
         registration = self._state.image.partition(*partition)
         if registration is None:
             return None
         broker = self._state.image.brokers.get(registration.leader)
-        reachable = broker is not None and not broker.fenced and self._state.peer(registration.leader) is not None
-        return registration.leader if reachable else NO_LEADER
+        if broker is None or broker.fenced or self._state.peer(registration.leader) is None:
+            return NO_LEADER, 0
+        topic, index = partition
+        return registration.leader, 1 + (len(topic) + index) % MARKER_SLOW_LANES if partition in self._slow else 0
 
     def _look_later(self) -> None:
         if not self._looking:
@@ -202,37 +227,44 @@ class Markers:
     def _look(self, now_ms: int) -> None:
         self._looking = False
         if not self._state.stopping:
-            self._do(self._place(self._take_unplaced(dict.fromkeys(self._unplaced))))
+            partitions = (
+                (topic, index) for topic in list(self._unplaced) for index in list(self._unplaced.get(topic, ()))
+            )
+            self._do(self._place(self._take_unplaced(partitions)))
 
     def _take_unplaced(self, partitions: Iterable[TopicPartition]) -> Iterator[Part]:
-        for partition in partitions:
-            for index, ending in self._unplaced.pop(partition, ()):
-                yield Part(index, ending, [partition], 0)
+        for topic, index in partitions:
+            indexes = self._unplaced.get(topic, {})
+            waiting = indexes.pop(index, ())
+            if waiting and not indexes:
+                del self._unplaced[topic]
+            for coordinators, ending in waiting:
+                yield Part(coordinators, ending, [(topic, index)])
 
     # Requests
 
-    def _plan(self, broker_id: int, destination: Destination, delay_ms: int) -> None:
+    def _plan(self, place: Place, destination: Destination, delay_ms: int) -> None:
         """Sends at the next turn at the earliest, so that all markers of this one go together."""
         if not destination.under_way and not destination.planned:
             destination.planned = True
             if delay_ms:
                 at_ms = self._scheduler.now_ms + delay_ms
-                self._scheduler.timers.at(at_ms, partial(self._send, broker_id, destination))
+                self._scheduler.timers.at(at_ms, partial(self._send, place, destination))
             else:
-                self._scheduler.do(self._send_soon(broker_id, destination))
+                self._scheduler.do(self._send_soon(place, destination))
 
-    def _send_soon(self, broker_id: int, destination: Destination) -> Iterator[None]:
+    def _send_soon(self, place: Place, destination: Destination) -> Iterator[None]:
         """Sends with the next step of long work; a timer would keep every end waiting for its tick."""
-        self._send(broker_id, destination, self._scheduler.now_ms)
+        self._send(place, destination, self._scheduler.now_ms)
         yield from ()
 
-    def _send(self, broker_id: int, destination: Destination, now_ms: int) -> None:
+    def _send(self, place: Place, destination: Destination, now_ms: int) -> None:
         destination.planned = False
-        parts = self._next_parts(broker_id, destination)
-        peer = self._state.peer(broker_id)
+        parts = self._next_parts(place, destination)
+        peer = self._state.peer(place[0])
         if not parts or self._state.stopping:
             if not destination.waiting:
-                self._destinations.pop(broker_id, None)
+                self._destinations.pop(place, None)
             return
         if peer is None:
             self._do(self._place(parts))
@@ -241,14 +273,14 @@ class Markers:
         self._outgoing.call(
             peer,
             WriteTxnMarkersRequest(markers=[self._marker(part) for part in parts]),
-            timeout_ms=self._state.settings.request_timeout_ms,
-            done=lambda answer, reason, at_ms: self._answered(broker_id, destination, parts, answer, at_ms),
+            timeout_ms=self._state.settings.request_timeout_ms + MARKERS_ANSWER_MS,
+            done=lambda answer, reason, at_ms: self._answered(place, destination, parts, answer, at_ms),
             now_ms=now_ms,
-            channel=CHANNEL,
+            channel=f"{CHANNEL} of slow partitions, {place[1]}" if place[1] else CHANNEL,
         )
 
-    def _next_parts(self, broker_id: int, destination: Destination) -> list[Part]:
-        """What goes with the next request. Parts that are over are dropped; those with another leader go there."""
+    def _next_parts(self, place: Place, destination: Destination) -> list[Part]:
+        """What goes with the next request. Parts that are over are dropped; those that belong elsewhere go there."""
         parts: list[Part] = []
         moved: list[Part] = []
         room = MARKERS_PER_REQUEST_MAX
@@ -257,14 +289,14 @@ class Markers:
             if part.ending.over or self._coordinator_epoch(part.index) is None:
                 continue
             room -= len(part.partitions)
-            if all(self._leader_of(each) == broker_id for each in part.partitions):
+            if all(self._place_of(each) == place for each in part.partitions):
                 parts.append(part)
             else:
                 moved.append(part)
         if moved:
             self._do(self._place(moved))
         if not parts and destination.waiting:
-            self._plan(broker_id, destination, 0)
+            self._plan(place, destination, 0)
         return parts
 
     def _marker(self, part: Part) -> WritableTxnMarker:
@@ -284,7 +316,7 @@ class Markers:
     # Answers
 
     def _answered(
-        self, broker_id: int, destination: Destination, parts: list[Part], answer: Message | None, now_ms: int
+        self, place: Place, destination: Destination, parts: list[Part], answer: Message | None, now_ms: int
     ) -> None:
         destination.under_way = False
         if isinstance(answer, WriteTxnMarkersResponse):
@@ -297,18 +329,17 @@ class Markers:
             }
             refused: dict[int, list[Part]] = {}
             for part in parts:
-                left = self._heard(part, codes)
-                if left is not None:
+                for left in self._heard_or_again(part, codes):
                     delay_ms = min(MARKERS_BACKOFF_MAX_MS, MARKERS_RETRY_MS << min(left.failures - 1, 10))
                     refused.setdefault(delay_ms, []).append(left)
             for delay_ms, again in refused.items():
                 self._scheduler.timers.at(now_ms + delay_ms, partial(self._again, again))
             if destination.waiting:
-                self._plan(broker_id, destination, 0)
+                self._plan(place, destination, 0)
             return
         destination.failures += 1
         delay_ms = min(MARKERS_BACKOFF_MAX_MS, MARKERS_BACKOFF_MS << min(destination.failures, 10))
-        self._plan(broker_id, destination, delay_ms)
+        self._plan(place, destination, delay_ms)
         parts += destination.waiting
         destination.waiting.clear()
         self._do(self._place(parts))
@@ -316,28 +347,48 @@ class Markers:
     def _again(self, refused: Sequence[Part], now_ms: int) -> None:
         self._do(self._place(refused))
 
-    def _heard(self, part: Part, codes: dict[tuple[int, str, int], int]) -> Part | None:
-        """Takes the answers to a part. Returns what is to be tried again, if anything."""
+    def _heard_or_again(self, part: Part, codes: dict[tuple[int, str, int], int]) -> list[Part]:
+        """Takes the answers to a part. Returns what is to be tried again; after a bug that is all of it."""
+        try:
+            return self._heard(part, codes)
+        except Exception as error:
+            self._scheduler.bug("call", f"the markers of {part.ending!r}", error)
+            return [Part(part.index, part.ending, part.partitions, part.failures + 1)]
+
+    def _heard(self, part: Part, codes: dict[tuple[int, str, int], int]) -> list[Part]:
         ending = part.ending
+        if ending.over:
+            return []
         producer_id = ending.transaction.producer_id
-        refused = []
+        refused: list[TopicPartition] = []
+        passed: list[TopicPartition] = []
         for topic, index in part.partitions:
-            if ending.over:
-                return None
-            code = ErrorCode(codes.get((producer_id, topic, index), ErrorCode.REQUEST_TIMED_OUT))
+            code = ErrorCode.of_peer(codes.get((producer_id, topic, index), ErrorCode.REQUEST_TIMED_OUT))
+            self._found_slow((topic, index), is_slow=code is ErrorCode.REQUEST_TIMED_OUT)
             if code in NO_MARKER:
                 ending.is_marked(topic, index)
-            elif code in OVER:
-                self._tell("the markers of a transaction are left to its next coordinator", part, topic, index, code)
-                ending.finish()
-            else:
+                continue
+            if part.failures + 1 == MARKER_FAILURES_TOLD:
+                self._tell("a transaction waits for its marker in a partition", part, topic, index, code)
+            if code is not ErrorCode.INVALID_PRODUCER_EPOCH:
                 refused.append((topic, index))
-                if part.failures + 1 == MARKER_FAILURES_TOLD:
-                    self._tell("a transaction waits for its marker in a partition", part, topic, index, code)
-        if refused:
-            return Part(part.index, ending, refused, part.failures + 1)
+            elif part.passed + 1 < MARKER_PASSED_TRIES:
+                passed.append((topic, index))
+            else:
+                self._tell("a partition goes without the marker of a transaction", part, topic, index, code)
+                ending.is_marked(topic, index)
         self._finish_if_marked(part)
-        return None
+        failures = part.failures + 1
+        again = [Part(part.index, ending, refused, failures)] if refused else []
+        return again + ([Part(part.index, ending, passed, failures, part.passed + 1)] if passed else [])
+
+    def _found_slow(self, partition: TopicPartition, *, is_slow: bool) -> None:
+        if not is_slow:
+            self._slow.pop(partition, None)
+            return
+        self._slow[partition] = None
+        if len(self._slow) > MARKER_SLOW_PARTITIONS_MAX:
+            del self._slow[next(iter(self._slow))]
 
     def _tell(self, what: str, part: Part, topic: str, index: int, code: ErrorCode) -> None:
         ending = part.ending

@@ -9,11 +9,13 @@
 A coordinator is asked with AddPartitionsToTxn 4 or 5, this node's own through the loopback. At most one request is
 under way to each; what comes meanwhile goes together with the next one. So a busy coordinator gets few large requests.
 
-One transactional id waits at most once for its turn. A second verification for it ends the first: with a newer epoch it
-has fenced the other, with the same one the client has repeated its request. As in Kafka the errors are the
-coordinator's, except that a producer knows INVALID_PRODUCER_EPOCH and not PRODUCER_FENCED, and one that is too old for
-TRANSACTION_ABORTABLE gets INVALID_TXN_STATE. How a response says it, and whether CONCURRENT_TRANSACTIONS is tried
-again, is for the callers. Source: AddPartitionsToTxnManager of Apache Kafka 4.3.
+A request names a transactional id once. Records and offsets of one transaction may wait for the same coordinator: they
+have their turns one after the other. A verification with a newer epoch fences those that wait with an older one. One
+with the same epoch ends only what it repeats, a verification of some of the same partitions: there Kafka ends any
+other, whose client then has to come again. As in Kafka the errors are the coordinator's, except that a producer knows
+INVALID_PRODUCER_EPOCH and not PRODUCER_FENCED, and one that is too old for TRANSACTION_ABORTABLE gets
+INVALID_TXN_STATE. How a response says it, and whether CONCURRENT_TRANSACTIONS is tried again, is for the callers.
+Source: AddPartitionsToTxnManager of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from penstock.errors import ErrorCode
 from penstock.node.coordinator_topic import partition_for
 from penstock.node.limits import VERIFICATIONS_PER_REQUEST_MAX, VERIFICATIONS_WAITING_MAX
 from penstock.node.metrics import COUNTER, SUMMARY, RequestCounters, Sample
-from penstock.node.outgoing import NotServed, Outgoing
+from penstock.node.outgoing import NotServed, Outgoing, Peer
 from penstock.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -92,6 +94,13 @@ class Verification:
         """The same error for all its partitions."""
         return {(topic, index): code for topic, indexes in self.partitions.items() for index in indexes}
 
+    def shares_partitions_with(self, other: Verification) -> bool:
+        """Whether both name the same partition."""
+        own = self.partitions
+        return any(
+            not set(indexes).isdisjoint(own[topic]) for topic, indexes in other.partitions.items() if topic in own
+        )
+
     def in_request(self) -> AddPartitionsToTxnTransaction:
         """The transaction as the request to the coordinator has it."""
         return AddPartitionsToTxnTransaction(
@@ -111,7 +120,46 @@ class Verification:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if code == ErrorCode.TRANSACTION_ABORTABLE and self.operation is Operation.DEFAULT_ERROR:
             return ErrorCode.INVALID_TXN_STATE
-        return ErrorCode(code)
+        return ErrorCode.of_peer(code)
+
+
+class Line:
+    """What waits for one coordinator, by transactional id. Those of one id have their turns in the order they came."""
+
+    __slots__ = ("_by_id", "_count")
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, list[Verification]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def of(self, transactional_id: str) -> list[Verification]:
+        """What waits for one transactional id."""
+        return list(self._by_id.get(transactional_id, ()))
+
+    def add(self, verification: Verification) -> None:
+        self._by_id.setdefault(verification.transactional_id, []).append(verification)
+        self._count += 1
+
+    def remove(self, verification: Verification) -> None:
+        of_id = self._by_id[verification.transactional_id]
+        of_id.remove(verification)
+        self._count -= 1
+        if not of_id:
+            del self._by_id[verification.transactional_id]
+
+    def take(self, count: int) -> list[Verification]:
+        """Takes out the next ones, of each transactional id one."""
+        taken = []
+        for transactional_id in list(islice(self._by_id, count)):
+            of_id = self._by_id.pop(transactional_id)
+            taken.append(of_id.pop(0))
+            if of_id:
+                self._by_id[transactional_id] = of_id
+        self._count -= len(taken)
+        return taken
 
 
 class Verifier:
@@ -125,7 +173,7 @@ class Verifier:
         self._state = state
         self._scheduler = scheduler
         self._outgoing = outgoing
-        self._waiting: dict[int, dict[str, Verification]] = {}
+        self._waiting: dict[int, Line] = {}
         self._asked: set[int] = set()
         self.failures = 0
         self.times = RequestCounters("VerificationTimeMs")
@@ -156,19 +204,23 @@ class Verifier:
         if broker_id is None:
             self._end_soon(new, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
             return
-        waiting = self._waiting.setdefault(broker_id, {})
-        old = waiting.get(transactional_id)
-        if old is not None:
+        line = self._waiting.setdefault(broker_id, Line())
+        for old in line.of(transactional_id):
+            if old.producer_id != producer_id:
+                continue  # which of them is the newer one only the coordinator knows
             if old.producer_epoch > producer_epoch:
                 self._end_soon(new, ErrorCode.INVALID_PRODUCER_EPOCH, now_ms)
                 return
-            del waiting[transactional_id]
-            fenced = old.producer_epoch < producer_epoch
-            self._end_soon(old, ErrorCode.INVALID_PRODUCER_EPOCH if fenced else ErrorCode.NETWORK_EXCEPTION, now_ms)
-        elif len(waiting) >= VERIFICATIONS_WAITING_MAX:
+            if old.producer_epoch < producer_epoch:
+                line.remove(old)
+                self._end_soon(old, ErrorCode.INVALID_PRODUCER_EPOCH, now_ms)
+            elif new.shares_partitions_with(old):
+                line.remove(old)
+                self._end_soon(old, ErrorCode.NETWORK_EXCEPTION, now_ms)
+        if len(line) >= VERIFICATIONS_WAITING_MAX:
             self._end_soon(new, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
             return
-        waiting[transactional_id] = new
+        line.add(new)
         if broker_id not in self._asked:
             self._ask(broker_id, now_ms)
 
@@ -183,17 +235,27 @@ class Verifier:
         return None if broker is None or broker.fenced or self._state.peer(leader) is None else leader
 
     def _ask(self, broker_id: int, now_ms: int) -> None:
-        """Sends the verifications that wait for a coordinator, as many as one request takes."""
-        waiting = self._waiting.pop(broker_id, {})
+        """Sends verifications that wait for a coordinator, as many as one request takes; or ends them all, if it cannot
+        be asked.
+        """
+        line = self._waiting[broker_id]
         peer = self._state.peer(broker_id)
-        if peer is None:
-            for each in waiting.values():
-                self._end_soon(each, ErrorCode.NETWORK_EXCEPTION, now_ms)
-            return
-        chosen = list(islice(waiting.values(), VERIFICATIONS_PER_REQUEST_MAX))
-        if len(chosen) < len(waiting):
-            self._waiting[broker_id] = dict(islice(waiting.items(), len(chosen), None))
-        self._asked.add(broker_id)
+        while line and broker_id not in self._asked:
+            chosen = line.take(VERIFICATIONS_PER_REQUEST_MAX)
+            code = ErrorCode.NETWORK_EXCEPTION
+            try:
+                if peer is not None:
+                    self._call(broker_id, peer, chosen, now_ms)
+                    continue
+            except Exception as error:
+                self._scheduler.bug("call", "a request to verify transactions", error)
+                code = ErrorCode.UNKNOWN_SERVER_ERROR
+            for each in chosen:
+                self._end_soon(each, code, now_ms)
+        if not line:
+            del self._waiting[broker_id]
+
+    def _call(self, broker_id: int, peer: Peer, chosen: Sequence[Verification], now_ms: int) -> None:
         self._outgoing.call(
             peer,
             AddPartitionsToTxnRequest(transactions=[each.in_request() for each in chosen]),
@@ -202,6 +264,7 @@ class Verifier:
             now_ms=now_ms,
             channel=CHANNEL,
         )
+        self._asked.add(broker_id)
 
     def _answered(
         self, broker_id: int, asked: Sequence[Verification], answer: Message | None, reason: str | None, now_ms: int
@@ -210,19 +273,15 @@ class Verifier:
         self._asked.discard(broker_id)
         if broker_id in self._waiting:
             self._ask(broker_id, now_ms)
-        if isinstance(reason, NotServed):  # as in Kafka: a coordinator that verifies nothing
-            for each in asked:
-                self._end(each, {}, now_ms)
-            return
-        assert answer is None or isinstance(answer, AddPartitionsToTxnResponse)
-        code = ErrorCode.NETWORK_EXCEPTION if answer is None else ErrorCode(answer.error_code)
-        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # ours to mend, not the client's
-            code = ErrorCode.INVALID_TXN_STATE
-        found = {} if answer is None or code else errors_by_transaction(asked, answer)
+        try:
+            found = errors_by_transaction(asked, answer, reason)
+        except Exception as error:
+            self._scheduler.bug("call", "an answer about transactions", error)
+            found = {}
         for each in asked:
             errors = found.get(each.transactional_id)
             if errors is None:
-                errors = each.all_failed(code or ErrorCode.UNKNOWN_SERVER_ERROR)
+                errors = each.all_failed(ErrorCode.UNKNOWN_SERVER_ERROR)
             self._end(each, errors, now_ms)
 
     def _end_soon(self, verification: Verification, code: ErrorCode, now_ms: int) -> None:
@@ -252,9 +311,22 @@ class Verifier:
         yield Sample(f"{name}_count", SUMMARY, text, self.times.requests)
 
 
-def errors_by_transaction(asked: Iterable[Verification], answer: AddPartitionsToTxnResponse) -> dict[str, Errors]:
-    """The errors for each transaction that the coordinator has answered; those it has left out are missing."""
+def errors_by_transaction(
+    asked: Iterable[Verification], answer: Message | None, reason: str | None
+) -> dict[str, Errors]:
+    """The errors of each transaction by its id; those that the coordinator has left out of its answer are missing.
+
+    `answer`, `reason`: as a call has ended (`Outgoing.call`).
+    """
     by_id = {each.transactional_id: each for each in asked}
+    if isinstance(reason, NotServed):  # as in Kafka: a coordinator that verifies nothing
+        return {name: {} for name in by_id}
+    assert answer is None or isinstance(answer, AddPartitionsToTxnResponse)
+    if answer is None or answer.error_code:
+        code = ErrorCode.NETWORK_EXCEPTION if answer is None else ErrorCode.of_peer(answer.error_code)
+        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # ours to mend, not the client's
+            code = ErrorCode.INVALID_TXN_STATE
+        return {name: each.all_failed(code) for name, each in by_id.items()}
     found: dict[str, Errors] = {}
     for result in answer.results_by_transaction:
         verification = by_id.get(result.transactional_id)

@@ -155,7 +155,14 @@ def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     log = Log().data(1, 0, b"a").marker(1, 0, COMMIT).data(2, 0, b"c").data(1, 0, b"d")
     assert stable_offset(batches(bytes(log.content), "log"), 4, 0) == 2
     assert stable_offset(batches(bytes(log.content), "log"), 1, 0) == 0
-    assert stable_offset(batches(bytes(log.content), "log"), 1, 0, is_loaded=True) == 1
+    assert stable_offset(batches(bytes(log.content), "log"), 1, 0, loaded_to=4) == 1
+
+
+@pytest.mark.parametrize(("loaded_to", "expected"), [(0, 0), (7, 2), (8, 4), (9, 6)])
+def test_a_log_that_was_loaded_knows_only_the_markers_from_then_on(loaded_to: int, expected: int) -> None:
+    log = Log().data(1, 0, b"a", b"b").data(2, 0, b"c").data(1, 0, b"d").data(3, 0, b"e", b"f")
+    log.marker(1, 0, COMMIT).marker(2, 0, COMMIT).marker(3, 0, COMMIT)
+    assert stable_offset(batches(bytes(log.content), "log"), 6, 0, loaded_to=loaded_to) == expected
 
 
 def test_a_reader_of_committed_records_passes_over_aborted_ones() -> None:

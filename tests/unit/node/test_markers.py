@@ -13,8 +13,11 @@ from penstock.coordinator.transaction.state import Ending, Term
 from penstock.coordinator.transaction.transaction import PREPARE_COMMIT, Transaction
 from penstock.errors import ErrorCode
 from penstock.metadata.image import NO_LEADER
+from penstock.node import markers
 from penstock.node.limits import (
     MARKER_FAILURES_TOLD,
+    MARKER_PASSED_TRIES,
+    MARKER_SLOW_PARTITIONS_MAX,
     MARKERS_BACKOFF_MAX_MS,
     MARKERS_BACKOFF_MS,
     MARKERS_PER_PART_MAX,
@@ -22,7 +25,7 @@ from penstock.node.limits import (
     MARKERS_RETRY_MS,
     MARKERS_UNPLACED_LOOK_MS,
 )
-from penstock.node.markers import Markers
+from penstock.node.markers import CHANNEL, Markers
 from penstock.node.scheduler import Scheduler
 from penstock.protocol import codec
 from penstock.protocol.message import Message
@@ -36,6 +39,7 @@ from penstock.protocol.messages.write_txn_markers_response import (
 from penstock.records.wall import WallTime
 
 Partition = tuple[str, int]
+Asked = int | str
 Done = Callable[[Message | None, str | None, int], None]
 EPOCH = 5
 """Of the coordinator's partition."""
@@ -45,14 +49,15 @@ class Cluster:
     """Brokers 1 to 3, partitions of topic `t` by what `leaders` says, and requests that wait for an answer.
 
     Attributes:
-        asked: requests without an answer, by broker: the partitions by producer id, and how to answer.
+        asked: requests without an answer, by broker; those with slow partitions by broker and channel. With each is
+            how to answer.
         marked: ends that are complete.
     """
 
     def __init__(self) -> None:
         self.leaders: dict[Partition, int] = {}
         self.fenced: set[int] = set()
-        self.asked: dict[int, tuple[WriteTxnMarkersRequest, Done]] = {}
+        self.asked: dict[Asked, tuple[WriteTxnMarkersRequest, Done]] = {}
         self.marked: list[Ending] = []
         self.coordinator_epoch: int | None = EPOCH
         self.scheduler = Scheduler(Random(1), WallTime())
@@ -79,12 +84,13 @@ class Cluster:
         leader = self.leaders.get(partition)
         return None if leader is None else SimpleNamespace(leader=leader)
 
-    def call(self, peer: int, message: Message, *, done: Done, **_: Any) -> None:
-        assert peer not in self.asked, "one request is under way to a broker"
+    def call(self, peer: int, message: Message, *, done: Done, channel: str, **_: Any) -> None:
+        asked = peer if channel == CHANNEL else f"{peer}: {channel}"
+        assert asked not in self.asked, "one request is under way to a lane of a broker"
         assert isinstance(message, WriteTxnMarkersRequest)
         for version in (1, 2):
             codec.encode_bytes(message, version)
-        self.asked[peer] = message, done
+        self.asked[asked] = message, done
 
     def end(self, *partitions: Partition, version: int = 2) -> Ending:
         """A transaction that is committed."""
@@ -112,7 +118,7 @@ class Cluster:
             self.pass_time(10)
         return self.scheduler.now_ms - started_ms
 
-    def under_way(self, broker: int) -> dict[int, list[Partition]]:
+    def under_way(self, broker: Asked) -> dict[int, list[Partition]]:
         """The partitions of the request to a broker, by producer id."""
         request, _ = self.asked[broker]
         found: dict[int, list[Partition]] = {}
@@ -121,7 +127,7 @@ class Cluster:
             found.setdefault(marker.producer_id, []).extend(partitions)
         return found
 
-    def answer(self, broker: int, codes: dict[Partition, ErrorCode] | None = None) -> None:
+    def answer(self, broker: Asked, codes: dict[Partition, ErrorCode] | None = None) -> None:
         """The broker answers, with no error but these."""
         found = self.under_way(broker)
         _, done = self.asked.pop(broker)
@@ -147,11 +153,16 @@ class Cluster:
         done(response, None, self.scheduler.now_ms)
         self.pass_time(0)
 
-    def fail(self, broker: int) -> None:
+    def fail(self, broker: Asked) -> None:
         """The broker does not answer."""
         _, done = self.asked.pop(broker)
         done(None, "it broke", self.scheduler.now_ms)
         self.pass_time(0)
+
+    def slow(self) -> Asked:
+        """The one request that is under way with markers for slow partitions."""
+        (found,) = (each for each in self.asked if isinstance(each, str))
+        return found
 
     def change(self, partition: Partition, leader: int | None) -> None:
         """The metadata has another leader for a partition; None: it is deleted."""
@@ -304,18 +315,136 @@ def test_partitions_that_cannot_have_markers_are_passed_over(cluster: Cluster) -
     assert cluster.marked == [ending]
 
 
-@pytest.mark.parametrize("code", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
-def test_an_end_that_is_another_coordinators_stops(
-    cluster: Cluster, code: ErrorCode, caplog: pytest.LogCaptureFixture
+def test_where_the_coordinator_is_fenced_it_tries_again_and_the_other_partitions_get_their_markers(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ending = cluster.end(("t", 0), ("t", 1))
-    cluster.answer(1, {("t", 0): code})
-    cluster.answer(2)
+    ending = cluster.end(("t", 0), ("t", 1), ("t", 2))
+    for _ in range(MARKER_FAILURES_TOLD + 1):
+        cluster.answer(1, {("t", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+        if 2 in cluster.asked:
+            cluster.answer(2)
+        assert ending.remaining == {"t": {0}}
+        cluster.wait()
+    assert caplog.text.count("waits for its marker") == 1
+    assert "TRANSACTION_COORDINATOR_FENCED" in caplog.text
+    cluster.coordinator_epoch = EPOCH + 1
+    cluster.answer(1, {("t", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+    cluster.wait()
+    assert cluster.asked[1][0].markers[0].coordinator_epoch == EPOCH + 1
+    cluster.answer(1)
+    assert cluster.marked == [ending]
+
+
+def test_a_coordinator_that_is_fenced_stops_when_it_learns_that_it_is_one_no_more(cluster: Cluster) -> None:
+    cluster.end(("t", 0))
+    cluster.answer(1, {("t", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+    cluster.term.over = True
     cluster.pass_time(10_000)
-    assert ending.over
     assert not cluster.asked
     assert not cluster.marked
-    assert "left to its next coordinator" in caplog.text
+
+
+def test_a_partition_whose_producer_is_past_the_marker_goes_without_after_some_tries(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    ending, other = cluster.end(("t", 0), ("t", 1)), cluster.end(("t", 2))
+    cluster.answer(2)
+    for tries in range(MARKER_PASSED_TRIES):
+        assert not cluster.marked or cluster.marked == [other]
+        assert ending.remaining == {"t": {0}}
+        cluster.answer(1, {("t", 0): ErrorCode.INVALID_PRODUCER_EPOCH})
+        if not tries:
+            cluster.answer(1)
+        if tries < MARKER_PASSED_TRIES - 1:
+            cluster.wait()
+    assert cluster.marked == [other, ending]
+    assert "goes without the marker" in caplog.text
+    assert "t-0" in caplog.text
+    cluster.pass_time(10_000)
+    assert not cluster.asked
+
+
+def test_a_partition_goes_without_a_marker_only_after_refusals_in_a_row(cluster: Cluster) -> None:
+    ending = cluster.end(("t", 0))
+    past = {("t", 0): ErrorCode.INVALID_PRODUCER_EPOCH}
+    for code in (past, past, past, {("t", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}, past, past, past, past):
+        cluster.answer(1, code)
+        cluster.wait()
+    assert ending.remaining
+    cluster.answer(1, past)
+    assert cluster.marked == [ending]
+
+
+def test_a_slow_partition_delays_its_own_transactions_only(cluster: Cluster) -> None:
+    slow, first = cluster.end(("t", 0)), cluster.end(("t", 2))
+    cluster.answer(1, {("t", 0): ErrorCode.REQUEST_TIMED_OUT})
+    cluster.pass_time(MARKERS_RETRY_MS + 10)
+    assert cluster.under_way(1) == {2: [("t", 2)]}
+    assert cluster.under_way(cluster.slow()) == {1: [("t", 0)]}
+    cluster.answer(1)
+    others = [cluster.end(("t", 0), ("t", 2)), cluster.end(("t", 2))]
+    for _ in others:
+        cluster.answer(1)
+    assert cluster.marked == [first, others[1]], "the slow partition is not asked with the others any more"
+    assert cluster.under_way(cluster.slow()) == {1: [("t", 0)]}
+    cluster.answer(cluster.slow())
+    assert cluster.under_way(1) == {3: [("t", 0)]}, "it is slow no more, and so is what has waited for it"
+    cluster.answer(1)
+    assert cluster.marked == [first, others[1], slow, others[0]]
+    assert not cluster.asked
+    assert not cluster.markers.waiting
+
+
+def test_slow_partitions_go_on_when_their_broker_does_not_answer_and_when_they_move(cluster: Cluster) -> None:
+    ending = cluster.end(("t", 0))
+    cluster.answer(1, {("t", 0): ErrorCode.REQUEST_TIMED_OUT})
+    cluster.wait()
+    cluster.leaders["t", 0] = 3
+    cluster.fail(cluster.slow())
+    assert cluster.slow().startswith("3: ")  # type: ignore[union-attr]
+    cluster.change(("t", 0), None)
+    cluster.fail(cluster.slow())
+    assert cluster.marked == [ending]
+
+
+def test_few_partitions_are_remembered_as_slow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MARKER_SLOW_PARTITIONS_MAX > 1
+    monkeypatch.setattr(markers, "MARKER_SLOW_PARTITIONS_MAX", 1)
+    cluster.end(("t", 0), ("t", 2))
+    cluster.answer(1, dict.fromkeys((("t", 0), ("t", 2)), ErrorCode.REQUEST_TIMED_OUT))
+    cluster.pass_time(MARKERS_RETRY_MS + 10)
+    assert cluster.under_way(1) == {1: [("t", 0)]}
+    assert cluster.under_way(cluster.slow()) == {1: [("t", 2)]}
+
+
+def test_an_error_that_nobody_knows_is_tried_again(cluster: Cluster) -> None:
+    ending = cluster.end(("t", 0))
+    unknown: Any = 9_999
+    cluster.answer(1, {("t", 0): unknown})
+    cluster.wait()
+    cluster.answer(1)
+    assert cluster.marked == [ending]
+
+
+def test_a_bug_in_the_completion_of_one_transaction_ends_that_try_only(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, other = cluster.end(("t", 0)), cluster.end(("t", 2))
+    cluster.scheduler.bugs._then = lambda what, error: None
+    heard = cluster.markers._finish_if_marked
+
+    def fail(part: Any) -> None:
+        if part.ending is broken:
+            raise RuntimeError("planted")
+        heard(part)
+
+    monkeypatch.setattr(cluster.markers, "_finish_if_marked", fail)
+    cluster.answer(1)
+    cluster.answer(1)
+    assert cluster.marked == [other]
+    monkeypatch.undo()
+    cluster.wait()
+    assert cluster.marked == [other, broken]
 
 
 def test_nothing_is_sent_for_a_coordinator_that_is_one_no_more(cluster: Cluster) -> None:

@@ -6,11 +6,14 @@ Coordinators send the request; whoever may alter the cluster may, too, which is 
 hand. Without the right the whole request is refused.
 
 Each marker is a control batch, appended as with acks=all: the answer leaves when all replicas have it, with an error
-for each partition. A marker may come again, after any error and after none: then it is written again, and changes
-nothing. INVALID_PRODUCER_EPOCH is a marker behind the producer's epoch, TRANSACTION_COORDINATOR_FENCED one of a
-coordinator that another has followed; a partition without a replica here is UNKNOWN_TOPIC_OR_PARTITION; one that is not
-replicated in request.timeout.ms is REQUEST_TIMED_OUT. As in Kafka the answer has one entry a producer id, and the last
-error of a partition counts. Markers for `__consumer_offsets` are written by the group coordinator.
+for each partition. The slowest of several partitions does not keep the answer for the others: once one has its answer,
+the rest have MARKERS_SLOWEST_MS, and are REQUEST_TIMED_OUT then (in Kafka only after request.timeout.ms, as one by
+itself is here). A log that has to be opened holds back nothing but its own partition. A marker may come again, after
+any error and after none: then it is written again, and changes nothing. INVALID_PRODUCER_EPOCH is a marker behind the
+producer's epoch, TRANSACTION_COORDINATOR_FENCED one of a coordinator that another has followed; a partition without a
+replica here is UNKNOWN_TOPIC_OR_PARTITION; one that is not replicated in request.timeout.ms is REQUEST_TIMED_OUT. As in
+Kafka the answer has one entry a producer id, and the last error of a partition counts. Markers for `__consumer_offsets`
+are written by the group coordinator.
 """
 
 from __future__ import annotations
@@ -18,16 +21,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordinator.runtime.transactions import TransactionEnd
 from penstock.errors import ErrorCode, PenstockError
 from penstock.log.manager import NotOpen
 from penstock.node.groups import OFFSETS_TOPIC, complete_transaction
-from penstock.node.limits import PARTITIONS_PER_STEP
+from penstock.node.limits import MARKERS_SLOWEST_MS
 from penstock.node.request import LATER, Handler, Outcome, Request
-from penstock.node.steps import Stepped, lazily, resident
+from penstock.node.steps import Pace, Stepped, lazily
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
@@ -63,14 +65,12 @@ def handle(node: Broker, request: Request[WriteTxnMarkersRequest], now_ms: int) 
             message = "a marker needs a producer id and an epoch"
             return node.dispatcher.exit.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
     writing = Writing(node, request)
-    partitions = wanted(markers)
-    while step := list(islice(partitions, PARTITIONS_PER_STEP)):
-        some = [each for each in step if each is not None]
-        yield from resident(partial(open_logs, node, some))
-        for each in some:
-            writing.append(each, node.scheduler.now_ms)
-        if len(step) == PARTITIONS_PER_STEP:
+    pace = Pace()
+    for each in wanted(markers):
+        if pace.is_over():
             yield None
+        if each is not None:
+            writing.append(each, node.scheduler.now_ms)
     writing.started(node.scheduler.now_ms)
     return LATER
 
@@ -85,21 +85,9 @@ def wanted(markers: Sequence[WritableTxnMarker]) -> Iterator[Wanted | None]:
             yield None
 
 
-def open_logs(node: Broker, partitions: Sequence[Wanted]) -> None:
-    """Has the partitions' logs opened, concurrently. Raises NotOpen until they are."""
-    not_open: NotOpen | None = None
-    for each in partitions:
-        try:
-            node.replicas.leader(each.topic, each.index, node.scheduler.now_ms)
-        except NotOpen as error:
-            not_open = error
-    if not_open is not None:
-        raise not_open  # the last of them: by then the others are open too
-
-
 class Writing:
     """One request under way. `_outstanding` has the markers that wait for the replicas, and where; None for those that
-    the group coordinator writes.
+    the group coordinator writes, or whose log is being opened.
     """
 
     def __init__(self, node: Broker, request: Request[WriteTxnMarkersRequest]) -> None:
@@ -108,6 +96,7 @@ class Writing:
         self._errors: dict[int, dict[str, dict[int, ErrorCode]]] = {}
         self._outstanding: dict[Wanted, tuple[Partition, Prepared] | None] = {}
         self._has_started = False
+        self._hurries = False
         self._timer: Timer | None = None
         self._deadline_ms = request.arrived_ms + node.settings.request_timeout_ms
 
@@ -125,10 +114,19 @@ class Writing:
                 prepared = appended(partition, wanted.marker, now_ms)
                 self._outstanding[wanted] = partition, prepared
                 partition.wait(prepared, ACKS_ALL, self, wanted, now_ms)
+        except NotOpen as missing:
+            self._outstanding[wanted] = None
+            node.scheduler.when_open(missing, partial(self._opened, wanted))
         except PenstockError as error:
             self._note(wanted, error.code)
         except Exception as error:
             self._note(wanted, node.replication.partition_error("append", wanted.topic, wanted.index, error, now_ms))
+
+    def _opened(self, wanted: Wanted, now_ms: int) -> None:
+        """The partition's log is open, or cannot be opened."""
+        if self._outstanding.pop(wanted, wanted) is None and not self._request.done:
+            self.append(wanted, now_ms)
+            self._proceed(now_ms)
 
     def _end_in_group_coordinator(self, wanted: Wanted, now_ms: int) -> None:
         """The group coordinator writes the marker itself: pending offsets count from then on, or are dropped."""
@@ -157,18 +155,28 @@ class Writing:
     def started(self, now_ms: int) -> None:
         """All markers are under way."""
         self._has_started = True
-        if self._outstanding:
-            self._timer = self._node.scheduler.timers.at(self._deadline_ms, self._expire)
-        else:
+        self._proceed(now_ms)
+
+    def _proceed(self, now_ms: int) -> None:
+        """Answers if nothing is under way any more; else at the deadline, which is near once one has its answer."""
+        if not self._has_started or self._request.done:
+            return
+        if not self._outstanding:
             self._answer(now_ms)
+        elif self._timer is None or (self._errors and not self._hurries):
+            if self._errors:
+                self._hurries = True
+                self._deadline_ms = min(self._deadline_ms, now_ms + MARKERS_SLOWEST_MS)
+            if self._timer is not None:
+                self._node.scheduler.timers.cancel(self._timer)
+            self._timer = self._node.scheduler.timers.at(self._deadline_ms, self._expire)
 
     def appended(self, slot: Any, code: ErrorCode, now_ms: int) -> None:
         """AppendWaiter: all replicas have the marker, or never will."""
         if slot in self._outstanding:
             del self._outstanding[slot]
             self._note(slot, code)
-            if self._has_started and not self._outstanding:
-                self._answer(now_ms)
+            self._proceed(now_ms)
 
     def broke(self, error: Exception, now_ms: int) -> None:
         """AppendWaiter: a bug in `appended`."""

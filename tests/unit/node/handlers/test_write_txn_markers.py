@@ -19,8 +19,9 @@ from support.transactions import (
 )
 
 from penstock.errors import ErrorCode
+from penstock.log.directory_operations import OpenLog
 from penstock.log.operations import Write
-from penstock.node.limits import PARTITIONS_PER_STEP
+from penstock.node.limits import MARKERS_SLOWEST_MS, PARTITIONS_PER_STEP
 from penstock.records.batch import headers
 from penstock.records.control import ControlType, control_records
 from penstock.security.authorizer import AclOperation, ResourceType
@@ -165,6 +166,25 @@ def test_the_answer_waits_for_the_disk(node: Node, client: Client) -> None:
     assert committed(client) == (2, [])
 
 
+def test_a_log_that_is_long_in_opening_keeps_the_others_waiting_a_second_at_most(node: Node, client: Client) -> None:
+    node.broker.logs.table.open_logs_max = 1
+    written(client, "orders", transactional())
+    node.create_topic("other")
+    written(client, "other", transactional())
+    node.held = lambda operation: isinstance(operation, OpenLog) and operation.arguments.name == "orders-0"
+    client.send(markers(marker("orders"), marker("other")), 2)
+    node.advance(MARKERS_SLOWEST_MS + 10)
+    assert errors_of(client.receive()) == {
+        (PRODUCER_ID, "orders", 0): ErrorCode.REQUEST_TIMED_OUT,
+        (PRODUCER_ID, "other", 0): ErrorCode.NONE,
+    }
+    client.send(markers(marker("orders")), 2)
+    node.let_go()
+    node.advance(10)
+    assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
+    assert committed(client) == (2, []), "the marker of the request that was answered is not written late"
+
+
 def test_a_marker_goes_into_a_topic_that_recompresses_and_one_that_is_compacted(node: Node, client: Client) -> None:
     node.create_topic("odd", cleanup_policy="compact", compression_type="gzip")
     written(client, "odd", transactional(b"x" * 1000))
@@ -210,6 +230,29 @@ def test_too_slow_replicas_are_told_and_the_marker_may_come_again() -> None:
     cluster.advance(2_000)
     client.send(markers(marker("orders")), 2)
     cluster.advance(100)
+    assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
+
+
+def test_a_slow_partition_keeps_the_answer_for_the_others_a_second_at_most(cluster: Cluster) -> None:
+    cluster.create("fast", isr=(1,))
+    cluster.settle()
+    cluster.cut.update({(2, 1), (3, 1)})
+    cluster.advance(600)
+    client = cluster.client(1)
+    client.send(markers(marker("orders"), marker("fast"), marker("fast", producer_id=8)), 2)
+    cluster.advance(MARKERS_SLOWEST_MS - 10)
+    assert not client.answers
+    cluster.advance(30)
+    assert errors_of(client.receive()) == {
+        (PRODUCER_ID, "orders", 0): ErrorCode.REQUEST_TIMED_OUT,
+        (PRODUCER_ID, "fast", 0): ErrorCode.NONE,
+        (8, "fast", 0): ErrorCode.NONE,
+    }
+    client.send(markers(marker("orders")), 2)
+    cluster.advance(3 * MARKERS_SLOWEST_MS)
+    assert not client.answers, "by itself it has the whole time"
+    cluster.cut.clear()
+    cluster.advance(2_000)
     assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
 
 
