@@ -35,7 +35,7 @@ from penstock.node.limits import (
     MARKERS_RETRY_MS,
     MARKERS_UNPLACED_LOOK_MS,
 )
-from penstock.node.outgoing import Outgoing
+from penstock.node.own_calls import OwnCalls
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.protocol.messages.write_txn_markers_request import (
@@ -104,7 +104,7 @@ class Markers:
         self,
         state: NodeState,
         scheduler: Scheduler,
-        outgoing: Outgoing,
+        outgoing: OwnCalls,
         *,
         coordinator_epoch: Callable[[int], int | None],
         marked: Callable[[int, Ending, int], None],

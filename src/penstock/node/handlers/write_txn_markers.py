@@ -22,10 +22,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordinator.runtime.transactions import TransactionEnd
-from penstock.errors import ErrorCode, PenstockError
+from penstock.errors import ErrorCode, NotResident, PenstockError
 from penstock.log.manager import NotOpen
 from penstock.node.groups import OFFSETS_TOPIC, complete_transaction
+from penstock.node.handlers.transaction_coordinator import AskedByRequest
 from penstock.node.limits import PARTITIONS_PER_STEP
+from penstock.node.own_calls import Asked, OwnCall
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Stepped, lazily, resident
 from penstock.protocol.api import ApiKey
@@ -62,7 +64,8 @@ def handle(node: Broker, request: Request[WriteTxnMarkersRequest], now_ms: int) 
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             message = "a marker needs a producer id and an epoch"
             return node.dispatcher.exit.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
-    writing = Writing(node, request)
+    deadline_ms = request.arrived_ms + node.settings.request_timeout_ms
+    writing = Writing(node, AskedByRequest(node, request), deadline_ms)
     partitions = wanted(markers)
     while step := list(islice(partitions, PARTITIONS_PER_STEP)):
         some = [each for each in step if each is not None]
@@ -73,6 +76,23 @@ def handle(node: Broker, request: Request[WriteTxnMarkersRequest], now_ms: int) 
             yield None
     writing.started(node.scheduler.now_ms)
     return LATER
+
+
+def direct(node: Broker, body: WriteTxnMarkersRequest, call: OwnCall, now_ms: int) -> bool:
+    """Writes the markers of this node's own coordinator, if they are few and their logs are open."""
+    some = list(islice(wanted(body.markers), PARTITIONS_PER_STEP + 1))
+    markers = [each for each in some if each is not None]
+    if len(some) > PARTITIONS_PER_STEP:
+        return False
+    try:
+        open_logs(node, markers)
+    except NotResident:
+        return False
+    writing = Writing(node, call, now_ms + node.settings.request_timeout_ms)
+    for each in markers:
+        writing.append(each, now_ms)
+    writing.started(now_ms)
+    return True
 
 
 def wanted(markers: Sequence[WritableTxnMarker]) -> Iterator[Wanted | None]:
@@ -98,18 +118,18 @@ def open_logs(node: Broker, partitions: Sequence[Wanted]) -> None:
 
 
 class Writing:
-    """One request under way. `_outstanding` has the markers that wait for the replicas, and where; None for those that
-    the group coordinator writes.
+    """What was asked, under way. `_outstanding` has the markers that wait for the replicas, and where; None for those
+    that the group coordinator writes.
     """
 
-    def __init__(self, node: Broker, request: Request[WriteTxnMarkersRequest]) -> None:
+    def __init__(self, node: Broker, asked: Asked, deadline_ms: int) -> None:
         self._node = node
-        self._request = request
+        self._asked = asked
         self._errors: dict[int, dict[str, dict[int, ErrorCode]]] = {}
         self._outstanding: dict[Wanted, tuple[Partition, Prepared] | None] = {}
         self._has_started = False
         self._timer: Timer | None = None
-        self._deadline_ms = request.arrived_ms + node.settings.request_timeout_ms
+        self._deadline_ms = deadline_ms
 
     def append(self, wanted: Wanted, now_ms: int) -> None:
         """Appends a marker to one partition, or notes its error."""
@@ -140,7 +160,7 @@ class Writing:
             marker.coordinator_epoch,
             marker.transaction_version,
         )
-        done = self._node.dispatcher.later(self._request, partial(self.appended, wanted))
+        done = self._asked.guard(partial(self.appended, wanted))
         complete_transaction(self._node.coordinators.groups, wanted.index, end, done, now_ms)
 
     def _not_led(self, wanted: Wanted, code: ErrorCode) -> ErrorCode:
@@ -172,7 +192,7 @@ class Writing:
 
     def broke(self, error: Exception, now_ms: int) -> None:
         """AppendWaiter: a bug in `appended`."""
-        self._node.dispatcher.broke(self._request, error, now_ms, place="append")
+        self._asked.broke(error, now_ms)
 
     def _expire(self, now_ms: int) -> None:
         self._timer = None
@@ -187,7 +207,7 @@ class Writing:
     def _answer(self, now_ms: int) -> None:
         if self._timer is not None:
             self._node.scheduler.timers.cancel(self._timer)
-        self._node.answer(self._request, response(self._errors), now_ms)
+        self._asked.answer(response(self._errors), now_ms)
 
 
 def appended(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> Prepared:
@@ -232,4 +252,4 @@ def refuse(request: Request[WriteTxnMarkersRequest], code: ErrorCode, message: s
     return response(errors)
 
 
-HANDLERS = (Handler(ApiKey.WRITE_TXN_MARKERS, handle, refuse),)
+HANDLERS = (Handler(ApiKey.WRITE_TXN_MARKERS, handle, refuse, direct=direct),)
