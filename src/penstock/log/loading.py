@@ -37,7 +37,7 @@ from penstock.log.names import (
 from penstock.log.producer_state import Batch, Marker, Origin, ProducerState, Step
 from penstock.log.segment import Segment
 from penstock.records.batch import BatchHeader
-from penstock.records.control import ControlType, EndTransactionMarker, control_records
+from penstock.records.control import ControlType, EndTransactionMarker, control_records, plain_marker
 
 
 class RecoveryNeeded(StorageError):
@@ -380,6 +380,9 @@ def replay_batch(header: BatchHeader, producers: ProducerState, marker: Marker |
 
 def marker_of(batch: bytes | bytearray | memoryview, header: BatchHeader, position: int = 0) -> Marker | None:
     """The end of a transaction in a control batch; None if the cleaner has emptied it or it holds something else."""
+    plain = plain_marker(batch, header, position)
+    if plain is not None:
+        return Marker(plain.type is ControlType.COMMIT, plain.coordinator_epoch)
     for record in control_records(batch, header, position):
         if isinstance(record.message, EndTransactionMarker):
             return Marker(record.type is ControlType.COMMIT, record.message.coordinator_epoch)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
+from types import MethodType
 from typing import Any
 
 from penstock.config.server import Settings
@@ -122,6 +123,9 @@ class Broker:
             process_gone=self._process_gone,
             controller=lambda: self.controller,
         )
+        self.calls.own.direct = {
+            each.api.request_class: MethodType(each.direct, self) for each in handlers.values() if each.direct
+        }
         outgoing = self.calls.outgoing
         self.channel = Channel(
             state.node_id, outgoing, scheduler.timers, scheduler.bugs, request_timeout_ms=settings.request_timeout_ms
@@ -189,6 +193,7 @@ class Broker:
                 replicas=self.replicas,
                 channel=self.channel,
                 outgoing=outgoing,
+                own_calls=self.calls.own,
                 journal=self.journal,
                 producer_ids=self.producer_ids,
                 controller=lambda: self.controller,

@@ -10,6 +10,7 @@ from penstock.node.frozen import FrozenBrokers
 from penstock.node.liveness import Liveness
 from penstock.node.loopback import Loopback
 from penstock.node.outgoing import Outgoing
+from penstock.node.own_calls import OwnCalls
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.suspects import Suspects
@@ -28,10 +29,11 @@ class Calls:
     Attributes:
         outgoing: calls over connections. loopback: the connections of this node to itself.
         suspects: brokers that may have died. liveness: checks whether a broker's process is still there.
-        frozen: finds brokers whose process stands still. verifier: asks the coordinators of transactions.
+        frozen: finds brokers whose process stands still. verifier: asks the coordinators of transactions. own: calls
+        that this node may answer itself, without frames.
     """
 
-    __slots__ = ("_scheduler", "_state", "frozen", "liveness", "loopback", "outgoing", "suspects", "verifier")
+    __slots__ = ("_scheduler", "_state", "frozen", "liveness", "loopback", "outgoing", "own", "suspects", "verifier")
 
     def __init__(
         self,
@@ -58,7 +60,8 @@ class Calls:
             setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
         )
         self.suspects = Suspects(self.outgoing)
-        self.verifier = Verifier(state, scheduler, self.outgoing)
+        self.own = OwnCalls(state, self.outgoing, loopback, scheduler.bugs.of("call"))
+        self.verifier = Verifier(state, scheduler, self.own)
         self.liveness = Liveness(self.outgoing, scheduler.timers, state.peer, process_gone)
         self.frozen = FrozenBrokers(
             state.node_id,

@@ -10,6 +10,7 @@ from penstock.node.channel import Channel
 from penstock.node.controller import ControllerNode
 from penstock.node.journal import Journal
 from penstock.node.outgoing import Outgoing
+from penstock.node.own_calls import OwnCalls
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
@@ -25,6 +26,7 @@ class CoordinatorHost(NamedTuple):
     replicas: Replicas
     channel: Channel
     outgoing: Outgoing
+    own_calls: OwnCalls
     journal: Journal
     producer_ids: ProducerIds
     controller: Callable[[], ControllerNode]

@@ -45,7 +45,7 @@ from penstock.node.limits import (
     MARKERS_RETRY_MS,
     MARKERS_UNPLACED_LOOK_MS,
 )
-from penstock.node.outgoing import Outgoing
+from penstock.node.own_calls import OwnCalls
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.protocol.messages.write_txn_markers_request import (
@@ -122,7 +122,7 @@ class Markers:
         self,
         state: NodeState,
         scheduler: Scheduler,
-        outgoing: Outgoing,
+        outgoing: OwnCalls,
         *,
         coordinator_epoch: Callable[[int], int | None],
         marked: Callable[[int, Ending, int], None],
@@ -160,8 +160,8 @@ class Markers:
         for topic in delta.topics.values():
             waiting = self._unplaced.get(topic.name, {})
             found += [(topic.name, index) for index in topic.partitions if index in waiting]
-        for topic in delta.deleted_topics.values():
-            found += [(topic.name, index) for index in self._unplaced.get(topic.name, ())]
+        for deleted in delta.deleted_topics.values():
+            found += [(deleted.name, index) for index in self._unplaced.get(deleted.name, ())]
         if found:
             self._do(self._place(self._take_unplaced(found)))
 

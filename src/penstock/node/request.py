@@ -30,6 +30,7 @@ from penstock.errors import ErrorCode, NotResident
 from penstock.metadata.result import MetadataMessage
 from penstock.node.connection import Connection
 from penstock.node.effects import Chunk
+from penstock.node.own_calls import OwnCall
 from penstock.protocol.api import APIS, Api, ApiKey
 from penstock.protocol.codec import decode_steps
 from penstock.protocol.frames import RequestHeader, decode_response, decode_response_header, encode_response
@@ -243,11 +244,14 @@ class Handler(Generic[Node]):
         refuse: makes the error response; by default it fills a top-level `error_code` (and `error_message`).
         min_version, max_version: what we serve; by default the schema's stable range.
         advertised_min_version: Produce advertises versions that it refuses (KAFKA-18659).
+        direct: answers the node's calls to itself without frames (`penstock.node.own_calls`), with the rights of a
+            broker, and returns True; or returns False, and has done nothing. It leaves the request as it is.
     """
 
     __slots__ = (
         "advertised_min_version",
         "api",
+        "direct",
         "handle",
         "key",
         "max_version",
@@ -266,7 +270,9 @@ class Handler(Generic[Node]):
         min_version: int | None = None,
         max_version: int | None = None,
         advertised_min_version: int | None = None,
+        direct: Callable[[Node, Any, OwnCall, int], bool] | None = None,
     ) -> None:
+        self.direct = direct
         self.key = key
         self.number = int(key)
         self.handle = handle

@@ -74,7 +74,7 @@ class TransactionService:
         self.markers = Markers(
             host.state,
             host.scheduler,
-            host.outgoing,
+            host.own_calls,
             coordinator_epoch=self._coordinator_epoch,
             marked=self._complete,
         )

@@ -6,8 +6,9 @@
 
     def verified(errors, now_ms):        # {("orders", 4): ErrorCode.INVALID_TXN_STATE}; empty: all are part of it
 
-A coordinator is asked with AddPartitionsToTxn 4 or 5, this node's own through the loopback. At most one request is
-under way to each; what comes meanwhile goes together with the next one. So a busy coordinator gets few large requests.
+A coordinator is asked with AddPartitionsToTxn 4 or 5, this node's own without frames (`node/own_calls.py`). At most one
+request is under way to each; what comes meanwhile goes together with the next one. So a busy coordinator gets few large
+requests.
 
 A request names a transactional id once. Records and offsets of one transaction may wait for the same coordinator: they
 have their turns one after the other. A verification with a newer epoch fences those that wait with an older one. One
@@ -31,7 +32,8 @@ from penstock.errors import ErrorCode
 from penstock.node.coordinator_topic import partition_for
 from penstock.node.limits import VERIFICATIONS_PER_REQUEST_MAX, VERIFICATIONS_WAITING_MAX
 from penstock.node.metrics import COUNTER, SUMMARY, RequestCounters, Sample
-from penstock.node.outgoing import NotServed, Outgoing, Peer
+from penstock.node.outgoing import NotServed, Peer
+from penstock.node.own_calls import OwnCalls
 from penstock.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -169,7 +171,7 @@ class Verifier:
         failures: partitions that could not be verified. times: how long verifications took, and how many there were.
     """
 
-    def __init__(self, state: NodeState, scheduler: Scheduler, outgoing: Outgoing) -> None:
+    def __init__(self, state: NodeState, scheduler: Scheduler, outgoing: OwnCalls) -> None:
         self._state = state
         self._scheduler = scheduler
         self._outgoing = outgoing

@@ -25,7 +25,21 @@ from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
 from penstock.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from penstock.protocol.messages.voters_record import VotersRecord
-from penstock.records.batch import NO_LEADER_EPOCH, BatchHeader, Buffer
+from penstock.records.batch import (
+    CONTROL_FLAG,
+    CRC,
+    CRC_POSITION,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Buffer,
+    computed_crc,
+)
 from penstock.records.builder import BatchBuilder
 from penstock.records.reader import Decompress, records
 
@@ -33,6 +47,12 @@ CONTROL_KEY = Struct(">hh")
 CONTROL_KEY_VERSION = 0
 END_TRANSACTION = Struct(">hi")
 END_TRANSACTION_VERSION = 0
+END_TRANSACTION_RECORD = Struct(">5shhBhiB")
+"""All of a marker's record: what `END_TRANSACTION_HEAD` is, the key, the value's length, the value, no headers."""
+END_TRANSACTION_HEAD = bytes((16 << 1, 0, 0, 0, CONTROL_KEY.size << 1))
+"""Of a record of 16 bytes: its length, attributes, deltas of 0, and the length of the key; lengths are zigzag."""
+END_TRANSACTION_VALUE_LENGTH = END_TRANSACTION.size << 1
+END_TRANSACTION_BYTES = HEADER_BYTES + END_TRANSACTION_RECORD.size
 MESSAGE_VERSION = 0
 """The version in which Kafka 4.3 writes the messages of all quorum control records."""
 
@@ -88,17 +108,51 @@ def end_transaction_marker(
     """The batch that ends the producer's transaction."""
     assert marker.type in (ControlType.ABORT, ControlType.COMMIT)
     assert producer_id >= 0
-    builder = BatchBuilder(
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
+    batch = bytearray(
+        HEADER.pack(
+            base_offset,
+            END_TRANSACTION_BYTES - LOG_OVERHEAD_BYTES,
+            leader_epoch,
+            MAGIC,
+            0,
+            TRANSACTIONAL_FLAG | CONTROL_FLAG,
+            0,
+            wall_ms,
+            wall_ms,
+            producer_id,
+            producer_epoch,
+            NO_SEQUENCE,
+            1,
+        )
     )
-    value = END_TRANSACTION.pack(END_TRANSACTION_VERSION, marker.coordinator_epoch)
-    builder.append(wall_ms, control_key(marker.type), value)
-    return builder.build()
+    batch += END_TRANSACTION_RECORD.pack(
+        END_TRANSACTION_HEAD,
+        CONTROL_KEY_VERSION,
+        marker.type,
+        END_TRANSACTION_VALUE_LENGTH,
+        END_TRANSACTION_VERSION,
+        marker.coordinator_epoch,
+        0,
+    )
+    CRC.pack_into(batch, CRC_POSITION, computed_crc(batch, 0, END_TRANSACTION_BYTES))
+    return batch
+
+
+def plain_marker(view: Buffer, header: BatchHeader, position: int = 0) -> EndTransactionMarker | None:
+    """The marker in the control batch at `position`, if it is written as every broker writes it. None says nothing:
+    then `control_records` has to look.
+    """
+    if header.size_bytes != END_TRANSACTION_BYTES or header.record_count != 1 or header.is_compressed:
+        return None
+    if position + END_TRANSACTION_BYTES > len(view):
+        return None
+    head, key_version, kind, value_length, version, coordinator_epoch, header_count = (
+        END_TRANSACTION_RECORD.unpack_from(view, position + HEADER_BYTES)
+    )
+    is_plain = head == END_TRANSACTION_HEAD and value_length == END_TRANSACTION_VALUE_LENGTH and not header_count
+    if not is_plain or key_version < 0 or version < 0 or kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    return EndTransactionMarker(ControlType(kind), coordinator_epoch)
 
 
 def control_batch(messages: Iterable[Message], *, base_offset: int, leader_epoch: int, wall_ms: int) -> bytearray:

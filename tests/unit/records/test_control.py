@@ -20,6 +20,7 @@ from penstock.records.control import (
     control_records,
     control_type,
     end_transaction_marker,
+    plain_marker,
 )
 from penstock.records.isolation import AbortedTransactions
 
@@ -34,6 +35,45 @@ def test_a_marker_ends_the_transaction_of_its_producer() -> None:
     assert header.is_transactional
     (record,) = control_records(data, header)
     assert record == (7, 99, ControlType.COMMIT, marker)
+
+
+@pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
+@pytest.mark.parametrize("coordinator_epoch", [0, 1, 127, 2**31 - 1])
+def test_a_marker_is_written_and_read_as_any_control_record(kind: ControlType, coordinator_epoch: int) -> None:
+    marker = EndTransactionMarker(kind, coordinator_epoch)
+    data = end_transaction_marker(
+        marker, producer_id=2**40, producer_epoch=32767, wall_ms=1_700_000_000_000, base_offset=9, leader_epoch=4
+    )
+    builder = BatchBuilder(
+        base_offset=9,
+        leader_epoch=4,
+        producer_id=2**40,
+        producer_epoch=32767,
+        is_transactional=True,
+        is_control=True,
+    )
+    builder.append(1_700_000_000_000, bytes((0, 0, 0, kind)), b"\0\0" + coordinator_epoch.to_bytes(4, "big"))
+    assert data == builder.build()
+    assert plain_marker(data, read_header(data)) == marker
+    assert plain_marker(b"before" + data, read_header(data), 6) == marker
+
+
+def test_what_is_not_a_plain_marker_is_looked_at_record_by_record() -> None:
+    marker = EndTransactionMarker(ControlType.COMMIT, 6)
+    plain = end_transaction_marker(marker, producer_id=4, producer_epoch=1, wall_ms=99)
+    header = read_header(plain)
+    assert plain_marker(plain[:-1], header) is None
+    assert plain_marker(plain, header._replace(record_count=2)) is None
+    assert plain_marker(plain, header._replace(attributes=header.attributes | 1)) is None
+    found_at = set()
+    for position in range(61, len(plain)):
+        changed = bytearray(plain)
+        changed[position] ^= 0x80
+        found = plain_marker(changed, header)
+        if found is not None:
+            found_at.add(position)
+            assert [record.message for record in control_records(changed, header)] == [found]
+    assert found_at == {67, 72, *range(73, 77)}, "versions that are not known yet, and the coordinator's epoch"
 
 
 def test_the_quorums_messages_share_a_batch() -> None:

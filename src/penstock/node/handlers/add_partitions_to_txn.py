@@ -18,8 +18,9 @@ from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.coordinator.transaction.transaction import EPOCH_BUMP_FROM, Partitions, Producer
 from penstock.errors import ErrorCode, PenstockError
 from penstock.metadata.names import is_internal
-from penstock.node.handlers.transaction_coordinator import run, told
+from penstock.node.handlers.transaction_coordinator import AskedByRequest, run_for, told
 from penstock.node.limits import PARTITIONS_PER_STEP, TRANSACTIONS_PER_STEP
+from penstock.node.own_calls import Asked, OwnCall
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
@@ -66,7 +67,7 @@ def handle(node: Broker, request: Request[AddPartitionsToTxnRequest], now_ms: in
         ]
     if not wanted:
         return AddPartitionsToTxnResponse()
-    results = Results(node, request, wanted)
+    results = Results(node, AskedByRequest(node, request), wanted, request.version, request)
     pace = Pace(TRANSACTIONS_PER_STEP)
     for position, each in enumerate(wanted):
         if pace.is_over():
@@ -79,12 +80,30 @@ def handle(node: Broker, request: Request[AddPartitionsToTxnRequest], now_ms: in
     return LATER
 
 
+def direct(node: Broker, body: AddPartitionsToTxnRequest, call: OwnCall, now_ms: int) -> bool:
+    """Answers what this node asks itself before it appends, if that is little."""
+    wanted = body.transactions
+    partitions_in_all = sum(len(topic.partitions) for each in wanted for topic in each.topics)
+    if len(wanted) > TRANSACTIONS_PER_STEP or partitions_in_all > PARTITIONS_PER_STEP:
+        return False
+    results = Results(node, call, wanted, BATCHES_FROM)
+    for position, each in enumerate(wanted):
+        partitions, refused = at_once(check(node, None, each))
+        if refused:
+            results.add(position, codes_or(refused, ErrorCode.OPERATION_NOT_ATTEMPTED), now_ms)
+        else:
+            results.ask(position, each, partitions, now_ms)
+    return True
+
+
 def check(
-    node: Broker, request: Request[AddPartitionsToTxnRequest], transaction: AddPartitionsToTxnTransaction
+    node: Broker, request: Request[AddPartitionsToTxnRequest] | None, transaction: AddPartitionsToTxnTransaction
 ) -> Stepped[tuple[Partitions, Mapping[str, ErrorCode | set[int]]]]:
-    """The partitions of a transaction; and what is wrong by topic: an error, or partitions that there are not."""
-    from_client = request.version < BATCHES_FROM
-    if from_client and not node.gate.allows(request, WRITE_TRANSACTIONAL_ID, transaction.transactional_id):
+    """The partitions of a transaction; and what is wrong by topic: an error, or partitions that there are not.
+    `request` is None for a call of this node itself.
+    """
+    client = request if request is not None and request.version < BATCHES_FROM else None
+    if client and not node.gate.allows(client, WRITE_TRANSACTIONAL_ID, transaction.transactional_id):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return {}, {topic.name: code for topic in transaction.topics} or {"": code}
     image = node.state.image
@@ -95,7 +114,7 @@ def check(
         if pace.is_over() or len(topic.partitions) > PARTITIONS_PER_STEP:
             yield None
         name, known = topic.name, image.topics_by_name.get(topic.name)
-        if from_client and (is_internal(name) or not node.gate.allows(request, WRITE_TOPIC, name)):
+        if client and (is_internal(name) or not node.gate.allows(client, WRITE_TOPIC, name)):
             refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             continue
         wanted = partitions[name] = partitions.get(name, frozenset()).union(topic.partitions)
@@ -118,16 +137,22 @@ def codes_or(refused: Mapping[str, ErrorCode | Collection[int]], otherwise: Erro
 
 
 class Results:
-    """The answers to the transactions of one request, which leaves when all are there."""
+    """The answers to the transactions of one request, which leaves when all are there. `request`: if it is not a call
+    of this node itself.
+    """
 
     def __init__(
         self,
         node: Broker,
-        request: Request[AddPartitionsToTxnRequest],
+        asked: Asked,
         wanted: Sequence[AddPartitionsToTxnTransaction],
+        version: int,
+        request: Request[AddPartitionsToTxnRequest] | None = None,
     ) -> None:
         self._node = node
+        self._asked = asked
         self._request = request
+        self._version = version
         self._wanted = wanted
         self._codes: list[CodeOf | None] = [None] * len(wanted)
         self._left = len(wanted)
@@ -138,19 +163,19 @@ class Results:
         """Has the coordinator add the partitions of one transaction, or look for them."""
         node, transactional_id = self._node, transaction.transactional_id
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
-        version = EPOCH_BUMP_FROM if self._request.version >= BATCHES_FROM else 0
+        version = EPOCH_BUMP_FROM if self._version >= BATCHES_FROM else 0
 
         def operation(state: Transactions) -> Result[Any]:
             return add_partitions(state, transactional_id, producer, partitions, now_ms, client_version=version)
 
         def done(response: Any, code: ErrorCode, at_ms: int) -> None:
-            self.add(position, always(told(code, self._request.version, FENCED_FROM)), at_ms)
+            self.add(position, always(told(code, self._version, FENCED_FROM)), at_ms)
 
         try:
             if transaction.verify_only:
                 self.add(position, self._verified(transactional_id, producer, partitions), now_ms)
             else:
-                run(node, self._request, transactional_id, operation, done)
+                run_for(self._asked, node, transactional_id, operation, done)
         except PenstockError as error:
             self.add(position, always(coordinator_error(error.code)), now_ms)
 
@@ -171,12 +196,13 @@ class Results:
         """Takes the answer to one transaction."""
         self._codes[position] = code_of
         self._left -= 1
-        if self._left or self._request.done:
+        request = self._request
+        if self._left or (request is not None and request.done):
             return
-        if self._request.long:
-            self._node.dispatcher.go_on(self._request, self._response())
+        if request is not None and request.long:
+            self._node.dispatcher.go_on(request, self._response())
         else:
-            self._node.answer(self._request, at_once(self._response()), now_ms)
+            self._asked.answer(at_once(self._response()), now_ms)
 
     def _response(self) -> Stepped[Message]:
         results = []
@@ -186,7 +212,7 @@ class Results:
                 yield None
             topics = yield from results_of(each.topics, code_of or always(ErrorCode.UNKNOWN_SERVER_ERROR), pace)
             results.append(AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics))
-        if self._request.version < BATCHES_FROM:
+        if self._version < BATCHES_FROM:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
         return AddPartitionsToTxnResponse(results_by_transaction=results)
 
@@ -238,4 +264,4 @@ def refuse(request: Request[AddPartitionsToTxnRequest], code: ErrorCode, message
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=at_once(results_of(topics, always(shown), Pace())))
 
 
-HANDLERS = (Handler(ApiKey.ADD_PARTITIONS_TO_TXN, handle, refuse),)
+HANDLERS = (Handler(ApiKey.ADD_PARTITIONS_TO_TXN, handle, refuse, direct=direct),)

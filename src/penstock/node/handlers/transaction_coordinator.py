@@ -9,6 +9,7 @@ from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.errors import ErrorCode
+from penstock.node.own_calls import Asked
 from penstock.node.request import LATER, Outcome, Request
 from penstock.protocol.message import Message
 
@@ -30,20 +31,55 @@ def run(
 
     Raises RequestError INVALID_REQUEST for the empty id.
     """
+    run_for(AskedByRequest(node, request), node, transactional_id, operation, done)
+
+
+def run_for(
+    asked: Asked,
+    node: Broker,
+    transactional_id: str,
+    operation: Callable[[Transactions], Result[Any]],
+    done: Done,
+) -> None:
+    """The same for a request, or for a call of this node itself."""
     check_id(transactional_id)
-    transactions, body = node.coordinators.transactions, request.body
+    transactions = node.coordinators.transactions
 
     def finished(response: Any, code: ErrorCode, message: str, at_ms: int) -> None:
-        request.body = body  # a refusal may name its parts
         done(response, coordinator_error(code), at_ms)
 
-    index = transactions.topic.partition_of(transactional_id)
     transactions.runtime.write(
-        index,
+        transactions.topic.partition_of(transactional_id),
         lambda machine: operation(machine.state),
-        node.dispatcher.later(request, finished),
+        asked.guard(finished),
         node.scheduler.now_ms,
     )
+
+
+class AskedByRequest:
+    """A request that waits for its answer: `Asked`."""
+
+    def __init__(self, node: Broker, request: Request[Any]) -> None:
+        self._node = node
+        self._request = request
+        self._body = request.body
+
+    @property
+    def done(self) -> bool:
+        return self._request.done
+
+    def answer(self, message: Message, now_ms: int) -> None:
+        self._node.answer(self._request, message, now_ms)
+
+    def guard(self, go_on: Callable[..., None]) -> Callable[..., None]:
+        def with_body(*what: Any) -> None:
+            self._request.body = self._body  # a refusal may name its parts
+            go_on(*what)
+
+        return self._node.dispatcher.later(self._request, with_body)
+
+    def broke(self, error: Exception, now_ms: int) -> None:
+        self._node.dispatcher.broke(self._request, error, now_ms, place="append")
 
 
 def write(

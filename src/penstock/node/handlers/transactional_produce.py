@@ -38,6 +38,7 @@ from penstock.records.batch import (
 from penstock.replication.partition import Partition
 
 if TYPE_CHECKING:
+    from penstock.coordinator.transaction.state import Ending
     from penstock.log.log import Log
     from penstock.node.broker import Broker
     from penstock.protocol.messages.produce_request import TopicProduceData
@@ -162,7 +163,14 @@ class Verifying:
     def begin(self, now_ms: int) -> None:
         """Asks the coordinator for the first time about the batches that wait."""
         self._began_ms = now_ms
-        self._ask(now_ms)
+        ending = self._ending() if self._operation is Operation.ADD_PARTITION else None
+        if ending is not None and ending.remaining:  # what would be answered CONCURRENT_TRANSACTIONS
+            self._wait(now_ms + self._produce.node.settings.add_partitions_to_txn_retry_backoff_ms)
+        else:
+            self._ask(now_ms)
+
+    def _ending(self) -> Ending | None:
+        return ending_of(self._produce.node.coordinators.transactions, self._transactional_id)
 
     def _ask(self, now_ms: int) -> None:
         partitions: dict[str, list[int]] = {}
@@ -196,7 +204,7 @@ class Verifying:
         """Begins again then, or as soon as the transaction before is complete, if this node comes to know."""
         node = self._produce.node
         timer = node.scheduler.timers.at(until_ms, self._take_up)
-        ending = ending_of(node.coordinators.transactions, self._transactional_id)
+        ending = self._ending()
         if ending is not None:
             ending.when_finished(lambda: node.scheduler.do(self._sooner(timer)))
 

@@ -21,13 +21,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.coordinator.runtime.transactions import TransactionEnd
 from penstock.errors import ErrorCode, PenstockError
 from penstock.log.manager import NotOpen
 from penstock.node.groups import OFFSETS_TOPIC, complete_transaction
-from penstock.node.limits import MARKERS_SLOWEST_MS
+from penstock.node.handlers.transaction_coordinator import AskedByRequest
+from penstock.node.limits import MARKERS_SLOWEST_MS, PARTITIONS_PER_STEP
+from penstock.node.own_calls import Asked, OwnCall
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped, lazily
 from penstock.protocol.api import ApiKey
@@ -64,7 +67,8 @@ def handle(node: Broker, request: Request[WriteTxnMarkersRequest], now_ms: int) 
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             message = "a marker needs a producer id and an epoch"
             return node.dispatcher.exit.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
-    writing = Writing(node, request)
+    deadline_ms = request.arrived_ms + node.settings.request_timeout_ms
+    writing = Writing(node, AskedByRequest(node, request), deadline_ms)
     pace = Pace()
     for each in wanted(markers):
         if pace.is_over():
@@ -73,6 +77,19 @@ def handle(node: Broker, request: Request[WriteTxnMarkersRequest], now_ms: int) 
             writing.append(each, node.scheduler.now_ms)
     writing.started(node.scheduler.now_ms)
     return LATER
+
+
+def direct(node: Broker, body: WriteTxnMarkersRequest, call: OwnCall, now_ms: int) -> bool:
+    """Writes the markers of this node's own coordinator, if they are few."""
+    some = list(islice(wanted(body.markers), PARTITIONS_PER_STEP + 1))
+    if len(some) > PARTITIONS_PER_STEP:
+        return False
+    writing = Writing(node, call, now_ms + node.settings.request_timeout_ms)
+    for each in some:
+        if each is not None:
+            writing.append(each, now_ms)
+    writing.started(now_ms)
+    return True
 
 
 def wanted(markers: Sequence[WritableTxnMarker]) -> Iterator[Wanted | None]:
@@ -86,19 +103,19 @@ def wanted(markers: Sequence[WritableTxnMarker]) -> Iterator[Wanted | None]:
 
 
 class Writing:
-    """One request under way. `_outstanding` has the markers that wait for the replicas, and where; None for those that
-    the group coordinator writes, or whose log is being opened.
+    """What was asked, under way. `_outstanding` has the markers that wait for the replicas, and where; None for those
+    that the group coordinator writes, or whose log is being opened.
     """
 
-    def __init__(self, node: Broker, request: Request[WriteTxnMarkersRequest]) -> None:
+    def __init__(self, node: Broker, asked: Asked, deadline_ms: int) -> None:
         self._node = node
-        self._request = request
+        self._asked = asked
         self._errors: dict[int, dict[str, dict[int, ErrorCode]]] = {}
         self._outstanding: dict[Wanted, tuple[Partition, Prepared] | None] = {}
         self._has_started = False
         self._hurries = False
         self._timer: Timer | None = None
-        self._deadline_ms = request.arrived_ms + node.settings.request_timeout_ms
+        self._deadline_ms = deadline_ms
 
     def append(self, wanted: Wanted, now_ms: int) -> None:
         """Appends a marker to one partition, or notes its error."""
@@ -124,7 +141,7 @@ class Writing:
 
     def _opened(self, wanted: Wanted, now_ms: int) -> None:
         """The partition's log is open, or cannot be opened."""
-        if self._outstanding.pop(wanted, wanted) is None and not self._request.done:
+        if self._outstanding.pop(wanted, wanted) is None and not self._asked.done:
             self.append(wanted, now_ms)
             self._proceed(now_ms)
 
@@ -138,7 +155,7 @@ class Writing:
             marker.coordinator_epoch,
             marker.transaction_version,
         )
-        done = self._node.dispatcher.later(self._request, partial(self.appended, wanted))
+        done = self._asked.guard(partial(self.appended, wanted))
         complete_transaction(self._node.coordinators.groups, wanted.index, end, done, now_ms)
 
     def _not_led(self, wanted: Wanted, code: ErrorCode) -> ErrorCode:
@@ -159,7 +176,7 @@ class Writing:
 
     def _proceed(self, now_ms: int) -> None:
         """Answers if nothing is under way any more; else at the deadline, which is near once one has its answer."""
-        if not self._has_started or self._request.done:
+        if not self._has_started or self._asked.done:
             return
         if not self._outstanding:
             self._answer(now_ms)
@@ -180,7 +197,7 @@ class Writing:
 
     def broke(self, error: Exception, now_ms: int) -> None:
         """AppendWaiter: a bug in `appended`."""
-        self._node.dispatcher.broke(self._request, error, now_ms, place="append")
+        self._asked.broke(error, now_ms)
 
     def _expire(self, now_ms: int) -> None:
         self._timer = None
@@ -195,7 +212,7 @@ class Writing:
     def _answer(self, now_ms: int) -> None:
         if self._timer is not None:
             self._node.scheduler.timers.cancel(self._timer)
-        self._node.answer(self._request, response(self._errors), now_ms)
+        self._asked.answer(response(self._errors), now_ms)
 
 
 def appended(partition: Partition, marker: WritableTxnMarker, now_ms: int) -> Prepared:
@@ -240,4 +257,4 @@ def refuse(request: Request[WriteTxnMarkersRequest], code: ErrorCode, message: s
     return response(errors)
 
 
-HANDLERS = (Handler(ApiKey.WRITE_TXN_MARKERS, handle, refuse),)
+HANDLERS = (Handler(ApiKey.WRITE_TXN_MARKERS, handle, refuse, direct=direct),)
