@@ -13,7 +13,9 @@ COORDINATOR_LOAD_RETRY_MAX_MS = 5_000
 COORDINATOR_LOAD_ATTEMPTS = 20
 """Reads in a row that may fail, in about a minute; then the partition has no coordinator here until it is led anew."""
 COORDINATOR_TIMERS_PER_TURN = 500
-"""Timers of coordinators that end in one turn of the loop."""
+"""Timers of coordinators that end in one turn of the loop, and operations that are answered as too late."""
+COORDINATOR_TIMER_WITH_RECORDS = 20
+"""A timer that has records written counts for so many of them: 25 transactions that time out are about 5 ms."""
 COORDINATOR_TIMER_RETRY_MS = 500
 """After this long a timer whose records were refused is tried again."""
 EXPIRY_OFFSETS_PER_STEP = 1_000
@@ -58,3 +60,9 @@ TRANSACTIONAL_IDS_PER_STEP = 500
 """Transactional ids that are looked at in one turn of the loop, after a load or for their expiry; about 1 ms."""
 ENDINGS_PER_STEP = 50
 """Prepared ends that go on in one turn of the loop after a load; about 2 ms."""
+LISTED_TRANSACTIONS_PER_STEP = 1_000
+"""Transactional ids that ListTransactions looks at in one turn of the loop; about 2 ms. The others follow."""
+LISTED_PATTERN_WORK = 64
+"""Instructions of its pattern times bytes of an id that count for one more id; about 2 us, at worst."""
+LISTED_PATTERN_WORK_MAX = 1_000_000
+"""The same product for a single id, about 35 ms at worst; ListTransactions with a pattern beyond it is refused."""

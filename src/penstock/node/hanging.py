@@ -10,8 +10,9 @@ transaction: one alone may have come between a marker and the next transaction. 
 
 A coordinator that does not answer, or is loading, may know any producer id: then nothing is said.
 
-Partitions without open transactions cost nothing here. Nothing is ended: that needs somebody who knows whether the
-records count (`penstock transactions abort`).
+Partitions without open transactions cost nothing here. A log that is not open, as nobody has asked for it since the
+start, is not opened for this: who is held back by its transaction opens it. Nothing is ended: that needs somebody who
+knows whether the records count (`penstock transactions abort`).
 """
 
 from __future__ import annotations

@@ -179,7 +179,5 @@ MARKERS_UNPLACED_LOOK_MS = 1_000
 """Partitions without a leader are looked at this often, beside each change of theirs."""
 MARKER_FAILURES_TOLD = 10
 """After so many refusals of a marker the log says so, once."""
-LISTED_TRANSACTIONS_PER_STEP = 1_000
-"""Transactional ids that ListTransactions looks at in one turn of the loop; about 2 ms. The others follow."""
 TRANSACTIONS_PER_STEP = 20
 """Transactions of one request that are described, added to or verified in one step of it."""

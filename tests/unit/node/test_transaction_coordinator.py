@@ -24,6 +24,8 @@ from support.transaction_requests import (
     transaction,
 )
 
+from penstock.coordinator.limits import LISTED_PATTERN_WORK, LISTED_TRANSACTIONS_PER_STEP
+from penstock.coordinator.transaction.describe import list_filter
 from penstock.coordinator.transaction.transaction import Producer
 from penstock.errors import ErrorCode
 from penstock.metadata.features import SUPPORTED_FEATURES, TRANSACTION_VERSION
@@ -251,6 +253,31 @@ def test_transactions_are_listed_by_state_producer_duration_and_pattern(node: No
     assert ids(listed(client, transactional_id_pattern="b")) == [], "the whole id has to match"
     assert ids(listed(client, transactional_id_pattern="")) == ["ab", "ac", "bc", "open"]
     assert listed(client, transactional_id_pattern="(").error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*a)*.*b$"])
+def test_a_pattern_takes_no_longer_than_its_size_times_the_ids(client: Client, pattern: str) -> None:
+    begin(client, "a" * 5_000)
+    begin(client, "a" * 4_999 + "b")
+    found = listed(client, transactional_id_pattern=pattern)
+    assert found.error_code == ErrorCode.NONE
+    assert [name[-1] for name in ids(found)] == (["b"] if "b" in pattern else ["a"])
+
+
+def test_a_pattern_that_would_take_too_long_is_refused_and_long_ones_are_matched_in_more_steps(client: Client) -> None:
+    """A match with this pattern may take a fifth of a second, as its automaton has no room."""
+    for name in ("a", "ab" * 10_000):
+        begin(client, name)
+    hard = "(a|b)*a(a|b){500}c?"
+    assert listed(client, transactional_id_pattern=hard).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert ids(listed(client, transactional_id_pattern="a|c")) == ["a"]
+    wanted, _ = list_filter([], [], -1, hard)
+    per_step = LISTED_TRANSACTIONS_PER_STEP * LISTED_PATTERN_WORK // (wanted.pattern.programsize * 100)
+    sizes = [len(each) for each in wanted.portions(["a" * 100] * 1_000)]
+    assert sum(sizes) == 1_000
+    assert max(sizes) <= max(1, per_step) < LISTED_TRANSACTIONS_PER_STEP // 10
+    everything, _ = list_filter([], [], -1, None)
+    assert [len(each) for each in everything.portions(["a"] * 2_500)] == [1_000, 1_000, 500]
 
 
 def test_what_nobody_knows(client: Client) -> None:

@@ -7,7 +7,11 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
-from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS, COORDINATOR_TIMERS_PER_TURN
+from penstock.coordinator.limits import (
+    COORDINATOR_TIMER_RETRY_MS,
+    COORDINATOR_TIMER_WITH_RECORDS,
+    COORDINATOR_TIMERS_PER_TURN,
+)
 from penstock.coordinator.runtime.loading import Loader
 from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import Result
@@ -316,15 +320,19 @@ class Runtime(Generic[M]):
         """Handles expired requests and timers, and retries failed reads."""
         if self._unread:
             self._read_again(now_ms)
-        while self._timeouts and (self._timeouts[0][0] <= now_ms or self._timeouts[0][1].finished):
-            self._timeouts.popleft()[1].time_out(now_ms, self._bug)
         for _ in range(COORDINATOR_TIMERS_PER_TURN):
-            due = self.timers.due(now_ms)
-            if due is None or self._expire(*due, now_ms):
+            if not self._timeouts or (self._timeouts[0][0] > now_ms and not self._timeouts[0][1].finished):
                 break
+            self._timeouts.popleft()[1].time_out(now_ms, self._bug)
+        left = COORDINATOR_TIMERS_PER_TURN
+        while left > 0:
+            due = self.timers.due(now_ms)
+            if due is None:
+                break
+            left -= self._expire(*due, now_ms)
 
-    def _expire(self, index: int, key: Hashable, now_ms: int) -> bool:
-        """Handles a timer that is due. Returns whether that was enough work for one turn."""
+    def _expire(self, index: int, key: Hashable, now_ms: int) -> int:
+        """Handles a timer that is due. Returns how many timers' work it was; a step of long work is all of a turn's."""
         shard = self.shards[index]
         assert shard.state is ShardState.ACTIVE, f"{shard!r} has timers"
 
@@ -336,13 +344,15 @@ class Runtime(Generic[M]):
         try:
             result = shard.machine.expired(key, now_ms)
             self._write(shard, result, done, now_ms)
-            return result.is_step
+            if result.is_step:
+                return COORDINATOR_TIMERS_PER_TURN
+            return COORDINATOR_TIMER_WITH_RECORDS if result.records else 1
         except PenstockError as error:
             done(None, error.code, str(error), now_ms)
         except Exception as error:
             done(None, ErrorCode.UNKNOWN_SERVER_ERROR, "a bug", now_ms)
             self._bug(f"timer {key} of {shard!r}", error)
-        return False
+        return 1
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` or `flush` must be called next."""

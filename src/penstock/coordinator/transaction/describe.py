@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from penstock.coordinator.group.consumer.regex import InvalidRegexError, compile_regex
+from penstock.coordinator.limits import LISTED_PATTERN_WORK, LISTED_PATTERN_WORK_MAX, LISTED_TRANSACTIONS_PER_STEP
 from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.coordinator.transaction.transaction import NAMES, Transaction, TransactionState
 from penstock.errors import ErrorCode, RequestError
@@ -55,6 +56,30 @@ class ListFilter(NamedTuple):
         if self.duration_ms >= 0 and wall_ms - transaction.start_ms <= self.duration_ms:
             return False
         return self.pattern is None or self.pattern.fullmatch(transactional_id) is not None
+
+    def portions(self, transactional_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+        """The ids in portions, each for one step. Raises RequestError INVALID_REGULAR_EXPRESSION for a pattern that
+        would take too long with one of them.
+
+        RE2 takes no longer than the pattern's instructions times the bytes of the id. There are small patterns that
+        take as long, with ids made for them.
+        """
+        instructions = 0 if self.pattern is None else self.pattern.programsize
+        start, work = 0, 0
+        for position, transactional_id in enumerate(transactional_ids):
+            matching = instructions * len(transactional_id.encode())
+            if matching > LISTED_PATTERN_WORK_MAX:
+                raise RequestError(
+                    ErrorCode.INVALID_REGULAR_EXPRESSION,
+                    f"The transaction ID pattern is too large for an ID of {len(transactional_id)} characters.",
+                )
+            cost = 1 + matching // LISTED_PATTERN_WORK
+            if work + cost > LISTED_TRANSACTIONS_PER_STEP and position > start:
+                yield transactional_ids[start:position]
+                start, work = position, 0
+            work += cost
+        if start < len(transactional_ids):
+            yield transactional_ids[start:]
 
 
 def list_filter(

@@ -1,9 +1,9 @@
 """ListTransactions (key 66): the transactional ids that this broker coordinates.
 
 Versions 0-2, flexible from 0. Filters: producer ids and states; from 1 on the least time since the transaction began;
-from 2 on a regular expression that the whole id has to match (RE2, `pip install 'penstock[regex]'`). While a partition
-is being loaded the list would be incomplete: COORDINATOR_LOAD_IN_PROGRESS. Very many are listed in steps, each id as
-committed at its step.
+from 2 on a regular expression that the whole id has to match (RE2, `pip install 'penstock[regex]'`); one that would
+take too long with an id that there is, is refused. While a partition is being loaded the list would be incomplete:
+COORDINATOR_LOAD_IN_PROGRESS. Very many are listed in steps, each id as committed at its step.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.coordinator.transaction.describe import ListFilter, list_filter, list_some
-from penstock.errors import ErrorCode
-from penstock.node.limits import LISTED_TRANSACTIONS_PER_STEP
+from penstock.errors import ErrorCode, RequestError
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -50,10 +49,16 @@ def list_in_steps(
     for index in sorted(shards):
         shard = shards.get(index)
         names = list(shard.machine.state.ids) if shard is not None else []
-        for start in range(0, len(names), LISTED_TRANSACTIONS_PER_STEP):
-            if shard is None or not serves(shard):
+        portions = wanted.portions(names)
+        while shard is not None and serves(shard):
+            try:
+                some = next(portions, None)
+            except RequestError as error:
+                refusal = node.dispatcher.exit.refusal(request, error.code, error.message)
+                node.answer(request, refusal, node.scheduler.now_ms)
+                return
+            if some is None:
                 break
-            some = names[start : start + LISTED_TRANSACTIONS_PER_STEP]
             listed = list_some(shard.machine.state, shard.committed_offset, some, wanted, wall_ms)
             response.transaction_states += [each for each in listed if may_see(each.transactional_id)]
             yield

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 from interop.spark.connector import peer
+from support.processes import wait_until
 
 from penstock.testing.broker import LocalBroker
 
@@ -206,3 +207,55 @@ def test_the_connector_writes_every_codec(connector: SparkSession, broker: Local
     made = made_rows(connector)
     made.write.format("kafka").options(**to, **{"kafka.compression.type": codec}).save()
     assert content(reading(connector.read, "penstock", broker, {"subscribe": topic})) == content(made)
+
+
+@pytest.mark.slow
+def test_what_is_not_committed_is_not_read(connector: SparkSession, broker: LocalBroker, tmp_path: Path) -> None:
+    """Batch and stream, beside commits, aborts and an open transaction; when that is committed, they go on."""
+    topic = "in-transactions"
+    broker.create_topic(topic, PARTITIONS)
+    open_one, other = (transactional(broker, name) for name in ("open", "other"))
+    written: dict[str, list[str]] = {}
+
+    def write(producer: Producer, name: str) -> None:
+        written[name] = [f"{name}-{i}" for i in range(4 * PARTITIONS)]
+        for i, value in enumerate(written[name]):
+            producer.produce(topic, value, partition=i % PARTITIONS)
+        assert producer.flush(30) == 0
+
+    for name, commits in (("committed", True), ("aborted", False), ("also committed", True)):
+        other.begin_transaction()
+        write(other, name)
+        other.commit_transaction(30) if commits else other.abort_transaction(30)
+    open_one.begin_transaction()
+    write(open_one, "open")
+    other.begin_transaction()
+    write(other, "behind")
+    other.commit_transaction(30)
+
+    options = {"subscribe": topic, "startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+
+    def read_by_each() -> list[list[str]]:
+        """By the connector as a batch and as a stream, which goes on where it stopped, and by Penstock's source."""
+        drained(reading(connector.readStream, "kafka", broker, options), tmp_path / "committed", **to)
+        copied = reading(connector.read, "penstock", broker, {"subscribe": "committed-copied"})
+        whole = [reading(connector.read, source, broker, options) for source in ("kafka", "penstock")]
+        return [sorted(bytes(row.value).decode() for row in frame.collect()) for frame in (*whole, copied)]
+
+    broker.create_topic("committed-copied", PARTITIONS)
+    to = {"kafka.bootstrap.servers": broker.bootstrap, "topic": "committed-copied"}
+    stable = sorted(written["committed"] + written["also committed"])
+    assert read_by_each() == [stable] * 3
+    open_one.commit_transaction(30)
+    everything = sorted(stable + written["open"] + written["behind"])
+    wait_until(lambda: len(rows(reading(connector.read, "penstock", broker, options))) == len(everything), "markers")
+    assert read_by_each() == [everything] * 3
+    uncommitted = {**options, "kafka.isolation.level": "read_uncommitted"}
+    assert len(rows(reading(connector.read, "kafka", broker, uncommitted))) == sum(map(len, written.values()))
+
+
+def transactional(broker: LocalBroker, name: str) -> Producer:
+    """A producer with a transactional id."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name, "linger.ms": 1})
+    producer.init_transactions(30)
+    return producer
