@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from penstock.node.broker import Broker
     from penstock.node.timers import Timer
 
+UNKNOWN_VERSION = -1
+"""Kafka's mark of a caller that has not said by whose rules a marker ends its transaction, which it takes for a bug."""
+
 
 @dataclass(slots=True, eq=False)
 class Wanted:
@@ -124,6 +127,8 @@ class Writing:
             partition = node.replicas.leader(wanted.topic, wanted.index, now_ms)
             if isinstance(partition, ErrorCode):
                 self._note(wanted, self._not_led(wanted, partition))
+            elif wanted.marker.transaction_version == UNKNOWN_VERSION:
+                self._note(wanted, ErrorCode.UNKNOWN_SERVER_ERROR)
             elif wanted.topic == OFFSETS_TOPIC:
                 self._outstanding[wanted] = None
                 self._end_in_group_coordinator(wanted, now_ms)

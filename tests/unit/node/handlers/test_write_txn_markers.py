@@ -21,6 +21,7 @@ from support.transactions import (
 from penstock.errors import ErrorCode
 from penstock.log.directory_operations import OpenLog
 from penstock.log.operations import Write
+from penstock.node.groups import OFFSETS_TOPIC
 from penstock.node.limits import MARKERS_SLOWEST_MS, PARTITIONS_PER_STEP
 from penstock.records.batch import headers
 from penstock.records.control import ControlType, control_records
@@ -117,6 +118,20 @@ def test_a_late_marker_of_the_new_rules_does_not_end_the_next_transaction(client
     assert ended(client, "orders", epoch=1, transaction_version=2) == {ErrorCode.INVALID_PRODUCER_EPOCH}
     assert committed(client) == (0, [])
     assert ended(client, "orders", epoch=2, transaction_version=2) == {ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("topic", ["orders", OFFSETS_TOPIC])
+def test_a_marker_whose_sender_does_not_know_the_rules_is_refused_as_in_kafka(
+    topic: str, node: Node, client: Client
+) -> None:
+    if topic == OFFSETS_TOPIC:
+        node.create_topic(topic)
+    else:
+        written(client, topic, transactional())
+    assert ended(client, topic, transaction_version=-1) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert ended(client, topic, 7, transaction_version=-1) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert committed(client) == (0, [])
+    assert ended(client, topic, transaction_version=-2) == {ErrorCode.NONE}, "anything else below 2 is the old way"
 
 
 def test_the_last_epoch_of_all_is_ended_though_it_cannot_be_raised(client: Client) -> None:
