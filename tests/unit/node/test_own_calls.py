@@ -83,8 +83,11 @@ def test_a_bug_of_the_handler_ends_the_call_once() -> None:
         call.answer(ANSWER, now_ms)
         raise ValueError("broken")
 
+    def later() -> None:
+        raise ValueError("broken")
+
     def breaks_later(request: Any, call: OwnCall, now_ms: int) -> bool:
-        call.guard(lambda: int("later"))()
+        call.guard(later)()
         return True
 
     for direct, ended in ((answers_and_breaks, (ANSWER, None)), (breaks_later, (None, "it broke this node"))):
