@@ -57,7 +57,8 @@ SOURCE = Path(__file__).with_name("TransactionClient.java")
 RECORDS, PARTITIONS, PRODUCERS = (1, 10, 100), (1, 10), 4
 TRANSACTIONS, COMMITS = 10_000, 2_000
 LARGE_RECORDS, LARGE = 1_000, 1_000
-ABORTED_TRANSACTIONS, ABORT_EVERY = 1_000, 10
+ABORTED_TRANSACTIONS, ABORTED_TRANSACTIONS_MIN, ABORT_EVERY = 1_000, 500, 10
+"""The least is what a consumer takes so long to read that its start does not matter."""
 IDS, WIRES = 10_000, 20
 WARM_S, PULSE_S, QUICK_PULSE_S = 5.0, 45.0, 25.0
 PATIENCE_S = 120.0
@@ -176,7 +177,7 @@ def overhead(peer: Peer, java: JavaClient, scale: float) -> Figures:
 
 def aborted(peer: Peer, java: JavaClient, scale: float) -> Figures:
     """See the module's head."""
-    topic, times = f"aborted-{scale:g}", int(ABORTED_TRANSACTIONS * scale)
+    topic, times = f"aborted-{scale:g}", max(ABORTED_TRANSACTIONS_MIN, int(ABORTED_TRANSACTIONS * scale))
     if topic not in peer.topics:
         create_once(peer, topic, 1)
         java.ask("transact", topic, 1, LARGE_RECORDS, times, 1, ABORT_EVERY)
