@@ -47,6 +47,7 @@ from penstock.protocol.messages.write_txn_markers_response import WriteTxnMarker
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta
+    from penstock.metadata.image import MetadataImage
     from penstock.protocol.message import Message
 
 CHANNEL = "transaction markers"
@@ -63,12 +64,21 @@ logger = events("node.markers")
 class Part:
     """Some partitions of an end that go to one broker together.
 
-    `index`: the coordinator's partition. `failures`: how often these partitions have refused the marker.
+    `index`: the coordinator's partition. `failures`: how often these partitions have refused the marker. `image`: the
+    metadata by which that broker leads them.
     """
 
-    __slots__ = ("ending", "failures", "index", "partitions")
+    __slots__ = ("ending", "failures", "image", "index", "partitions")
 
-    def __init__(self, index: int, ending: Ending, partitions: list[TopicPartition], failures: int) -> None:
+    def __init__(
+        self,
+        index: int,
+        ending: Ending,
+        partitions: list[TopicPartition],
+        failures: int,
+        image: MetadataImage | None = None,
+    ) -> None:
+        self.image = image
         self.index = index
         self.ending = ending
         self.partitions = partitions
@@ -169,8 +179,9 @@ class Markers:
 
     def _place_some(self, part: Part, partitions: list[TopicPartition]) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
+        reached: dict[int, int] = {}
         for partition in partitions:
-            leader = self._leader_of(partition)
+            leader = self._leader_of(partition, reached)
             if leader is None:
                 part.ending.is_marked(*partition)
             else:
@@ -182,17 +193,24 @@ class Markers:
                 self._look_later()
             else:
                 destination = self._destinations.setdefault(leader, Destination())
-                destination.waiting.append(Part(part.index, part.ending, led, part.failures))
+                destination.waiting.append(Part(part.index, part.ending, led, part.failures, self._state.image))
                 self._plan(leader, destination, 0)
 
-    def _leader_of(self, partition: TopicPartition) -> int | None:
-        """The broker to ask; NO_LEADER if there is none that can be reached; None for a partition that is gone."""
+    def _leader_of(self, partition: TopicPartition, reached: dict[int, int]) -> int | None:
+        """The broker to ask; NO_LEADER if there is none that can be reached; None for a partition that is gone.
+
+        `reached`: by leader, which broker that is; what is found out is added.
+        """
         registration = self._state.image.partition(*partition)
         if registration is None:
             return None
-        broker = self._state.image.brokers.get(registration.leader)
-        reachable = broker is not None and not broker.fenced and self._state.peer(registration.leader) is not None
-        return registration.leader if reachable else NO_LEADER
+        leader = registration.leader
+        found = reached.get(leader)
+        if found is None:
+            broker = self._state.image.brokers.get(leader)
+            reachable = broker is not None and not broker.fenced and self._state.peer(leader) is not None
+            found = reached[leader] = leader if reachable else NO_LEADER
+        return found
 
     def _look_later(self) -> None:
         if not self._looking:
@@ -257,7 +275,9 @@ class Markers:
             if part.ending.over or self._coordinator_epoch(part.index) is None:
                 continue
             room -= len(part.partitions)
-            if all(self._leader_of(each) == broker_id for each in part.partitions):
+            is_new = part.image is self._state.image
+            reached: dict[int, int] = {}
+            if is_new or all(self._leader_of(each, reached) == broker_id for each in part.partitions):
                 parts.append(part)
             else:
                 moved.append(part)
