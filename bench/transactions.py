@@ -12,7 +12,10 @@ is not counted.
 - kill: three nodes; kill -9 of the coordinator of a producer that commits without pause, whose partition another leads;
   its longest silence.
 
+A part that fails is told at the end, and the others have their figures.
+
     python bench/transactions.py                              # all of it, about half an hour
+    python bench/transactions.py --quick                      # a tenth of all parts, about six minutes
     python bench/transactions.py --only transact,overhead --rounds 1 --scale 0.1
     python bench/transactions.py --peers kafka --json FILE
 """
@@ -24,6 +27,8 @@ import asyncio
 import contextlib
 import json
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,7 +39,7 @@ from cluster_peers import Cluster
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from groups import Found, live_bytes, restart, rounds_of
 from peers import Peer, kafka_peer, print_table, python_build, running
-from vs_kafka import commit, settle
+from vs_kafka import commit
 from wire import VERSIONS, Wire, check, connect_many
 
 from penstock.client.client import Client
@@ -52,10 +57,15 @@ SOURCE = Path(__file__).with_name("TransactionClient.java")
 RECORDS, PARTITIONS, PRODUCERS = (1, 10, 100), (1, 10), 4
 TRANSACTIONS, COMMITS = 10_000, 2_000
 LARGE_RECORDS, LARGE = 1_000, 1_000
-ABORTED_TRANSACTIONS, ABORT_EVERY = 1_000, 10
+ABORTED_TRANSACTIONS, ABORTED_TRANSACTIONS_MIN, ABORT_EVERY = 1_000, 500, 10
+"""The least is what a consumer takes so long to read that its start does not matter."""
 IDS, WIRES = 10_000, 20
-WARM_S, PULSE_S = 5.0, 45.0
+WARM_S, PULSE_S, QUICK_PULSE_S = 5.0, 45.0, 25.0
 PATIENCE_S = 120.0
+CLIENT_PATIENCE_S = 600.0
+SETTLE_TRIES, QUICK_SETTLE_TRIES = 20, 4
+SETTLED_CPU_S = 0.05
+QUICK_SCALE, QUICK_ROUNDS, QUICK_ROUNDS_ALONE = 0.1, 2, 1
 COMING = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -94,17 +104,31 @@ class JavaClient:
         self._process.stdin.flush()
 
     def result(self) -> list[float]:
-        """The numbers of the answer. Raises RuntimeError when the client has ended."""
+        """The numbers of the answer. Raises RuntimeError when the client has ended, or does not end its work."""
         assert self._process.stdout is not None
+        watch = threading.Timer(CLIENT_PATIENCE_S, self._process.kill)
+        watch.start()
         line = self._process.stdout.readline()
+        watch.cancel()
         if not line:
-            raise RuntimeError("the Java client has ended")
+            raise RuntimeError("the Java client has ended, or was ended as it took too long")
         return [float(each) for each in line.split()]
 
     def ask(self, *words: object) -> list[float]:
         """Sends a line and gives the numbers of its answer."""
         self.begin(*words)
         return self.result()
+
+
+def settle(peer: Peer, scale: float) -> None:
+    """Waits until the broker's background work of the last workload is over, or for long enough."""
+    before = peer.cpu_seconds()
+    for _ in range(SETTLE_TRIES if scale >= 1 else QUICK_SETTLE_TRIES):
+        time.sleep(0.5)
+        now = peer.cpu_seconds()
+        if now - before < SETTLED_CPU_S:
+            return
+        before = now
 
 
 def create_once(peer: Peer, topic: str, partitions: int) -> str:
@@ -121,28 +145,28 @@ def transact(peer: Peer, java: JavaClient, scale: float) -> Figures:
     for partitions in PARTITIONS:
         for records in RECORDS:
             count = int(TRANSACTIONS * scale)
-            seconds, cpu = measured(peer, java, "transact", topic, partitions, records, count, PRODUCERS, 0)
+            seconds, cpu = measured(peer, java, scale, "transact", topic, partitions, records, count, PRODUCERS, 0)
             what = f"{records} records in {partitions} partitions"
             figures[f"{what}, transactions/s"] = count / seconds[0]
             figures[f"{what}, CPU us each"] = cpu / count * 1e6
-    (_, p50, p99), _ = measured(peer, java, "transact", topic, 1, 10, int(COMMITS * scale), 1, 0)
+    (_, p50, p99), _ = measured(peer, java, scale, "transact", topic, 1, 10, int(COMMITS * scale), 1, 0)
     return figures | {"commit p50, us": p50, "commit p99, us": p99}
 
 
-def measured(peer: Peer, java: JavaClient, *words: object) -> tuple[list[float], float]:
+def measured(peer: Peer, java: JavaClient, scale: float, *words: object) -> tuple[list[float], float]:
     """What the client says, and the broker's CPU seconds meanwhile."""
-    settle(peer)
+    settle(peer, scale)
     cpu = peer.cpu_seconds()
     numbers = java.ask(*words)
-    settle(peer)
+    settle(peer, scale)
     return numbers, peer.cpu_seconds() - cpu
 
 
 def overhead(peer: Peer, java: JavaClient, scale: float) -> Figures:
     """See the module's head."""
     topic, times = create_once(peer, "large", 1), int(LARGE * scale)
-    (plain_s,), plain_cpu_s = measured(peer, java, "plain", topic, 1, LARGE_RECORDS, times)
-    (seconds, *_), cpu_s = measured(peer, java, "transact", topic, 1, LARGE_RECORDS, times, 1, 0)
+    (plain_s,), plain_cpu_s = measured(peer, java, scale, "plain", topic, 1, LARGE_RECORDS, times)
+    (seconds, *_), cpu_s = measured(peer, java, scale, "transact", topic, 1, LARGE_RECORDS, times, 1, 0)
     return {
         "1,000 records plain, records/s": times * LARGE_RECORDS / plain_s,
         "1,000 records a transaction, records/s": times * LARGE_RECORDS / seconds,
@@ -153,11 +177,11 @@ def overhead(peer: Peer, java: JavaClient, scale: float) -> Figures:
 
 def aborted(peer: Peer, java: JavaClient, scale: float) -> Figures:
     """See the module's head."""
-    topic, times = f"aborted-{scale:g}", int(ABORTED_TRANSACTIONS * scale)
+    topic, times = f"aborted-{scale:g}", max(ABORTED_TRANSACTIONS_MIN, int(ABORTED_TRANSACTIONS * scale))
     if topic not in peer.topics:
         create_once(peer, topic, 1)
         java.ask("transact", topic, 1, LARGE_RECORDS, times, 1, ABORT_EVERY)
-        settle(peer)
+        settle(peer, scale)
     figures: Figures = {}
     for isolation, share in (("read_uncommitted", 1.0), ("read_committed", 1 - 1 / ABORT_EVERY)):
         cpu = peer.cpu_seconds()
@@ -207,13 +231,13 @@ def ids(peer: Peer, _: JavaClient, scale: float) -> Figures:
     asyncio.run(use_ids(peer, ["warm-up"]))
     restart(peer)
     asyncio.run(known(peer, ["warm-up"]))
-    settle(peer)
+    settle(peer, scale)
     empty_cpu_s = peer.cpu_seconds()
     before, cpu, began = live_bytes(peer), peer.cpu_seconds(), time.perf_counter()
     names = [f"copier-{number:05}" for number in range(count)]
     asyncio.run(use_ids(peer, names))
     seconds = time.perf_counter() - began
-    settle(peer)
+    settle(peer, scale)
     figures = {
         f"{count:,} ids with a transaction each, s": seconds,
         "the same, CPU us an id": (peer.cpu_seconds() - cpu) / count * 1e6,
@@ -222,7 +246,7 @@ def ids(peer: Peer, _: JavaClient, scale: float) -> Figures:
     restart(peer)
     asyncio.run(known(peer, names))
     figures["restart until all ids are known, s"] = time.perf_counter() - peer.started_at
-    settle(peer)
+    settle(peer, scale)
     figures["the same, CPU-s beyond that without ids"] = peer.cpu_seconds() - empty_cpu_s
     return figures
 
@@ -238,7 +262,7 @@ async def use_ids(peer: Peer, names: Sequence[str]) -> None:
         for name in names[first::WIRES]:
             await one_transaction(wires[first], name)
 
-    await asyncio.gather(*map(go_on, range(WIRES)))
+    await asyncio.wait_for(asyncio.gather(*map(go_on, range(WIRES))), CLIENT_PATIENCE_S)
     for wire in wires:
         wire.close()
 
@@ -294,7 +318,7 @@ def kill(name: str, scale: float) -> Figures:
         with JavaClient(cluster.bootstrap) as java:
             java.ask("pulse", "pulse", 0, "warm-up", WARM_S * scale)
             node, partition = asyncio.run(coordinator_and_other(cluster.bootstrap, "victim"))
-            java.begin("pulse", "pulse", partition, "victim", WARM_S + PULSE_S)
+            java.begin("pulse", "pulse", partition, "victim", WARM_S + (PULSE_S if scale >= 1 else QUICK_PULSE_S))
             time.sleep(WARM_S)
             cluster.kill(node)
             _, longest_ms = java.result()
@@ -329,43 +353,65 @@ def driven(name: str) -> Iterator[tuple[Peer, JavaClient]]:
             yield peer, java
 
 
-def run_parts(options: argparse.Namespace, found: Found) -> None:
-    """All parts that were asked for."""
+def run_parts(options: argparse.Namespace, found: Found) -> list[str]:
+    """All parts that were asked for. Returns what has failed."""
     names, parts = options.peers.split(","), options.only.split(",")
-    if "kill" in parts:
-        for _, name in rounds_of(names, range(options.rounds)):
-            found.note_of(name, kill(name, options.scale))
-    for part in (each for each in parts if each in ALONE):
-        for _, name in rounds_of(names, range(options.rounds)):
-            with driven(name) as (peer, java):
-                found.note(peer, PARTS[part](peer, java, options.scale))
+    alone = range(options.rounds_alone)
+    failures: list[str] = []
+
+    @contextlib.contextmanager
+    def noted(what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            failures.append(f"{what}: {error!r}")
+            print(f"FAILED {failures[-1]}", file=sys.stderr, flush=True)
+
     together = [each for each in parts if each in PARTS and each not in ALONE]
-    with contextlib.ExitStack() as stack:
+    with noted("the brokers of several parts"), contextlib.ExitStack() as stack:
         driven_peers = {name: stack.enter_context(driven(name)) for name in names if together}
         for part in together:
-            for number, name in rounds_of(names, range(-1, options.rounds)):
-                peer, java = driven_peers[name]
-                figures = PARTS[part](peer, java, options.scale)
-                if number >= 0:
-                    found.note(peer, figures)
+            with noted(part):
+                for number, name in rounds_of(names, range(-1, options.rounds)):
+                    peer, java = driven_peers[name]
+                    figures = PARTS[part](peer, java, options.scale)
+                    if number >= 0:
+                        found.note(peer, figures)
+    for part in (each for each in parts if each in ALONE):
+        for _, name in rounds_of(names, alone):
+            with noted(f"{part} of {name}"), driven(name) as (peer, java):
+                found.note(peer, PARTS[part](peer, java, options.scale))
+    for _, name in rounds_of(names, alone if "kill" in parts else range(0)):
+        with noted(f"kill of {name}"):
+            found.note_of(name, kill(name, options.scale))
+    return failures
 
 
 def main() -> None:
     """Runs the parts on both and prints medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join((*PARTS, "kill")), help=f"parts, of {','.join((*PARTS, 'kill'))}")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of transactions, records and ids")
+    parser.add_argument("--rounds", type=int, help="3 by default")
+    parser.add_argument("--scale", type=float, help="of the numbers of transactions, records and ids")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the numbers, two rounds, and one of ids and kill"
+    )
     parser.add_argument("--peers", default="kafka,penstock")
     parser.add_argument("--json", help="also write all figures to this file")
     options = parser.parse_args()
-    found = Found()
-    run_parts(options, found)
+    options.scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
+    options.rounds_alone = options.rounds or (QUICK_ROUNDS_ALONE if options.quick else 3)
+    options.rounds = options.rounds or (QUICK_ROUNDS if options.quick else 3)
+    found, began = Found(), time.perf_counter()
+    failures = run_parts(options, found)
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"commit": commit(), "figures": found.figures}, file, indent=1)
     print(f"\ncommit {commit()}, {python_build()}; medians of {options.rounds} rounds, ratio Penstock / Kafka\n")
     print_table(found.figures)
+    print(f"\n{time.perf_counter() - began:.0f} s")
+    if failures:
+        sys.exit("\n".join(("failed:", *failures)))
 
 
 if __name__ == "__main__":

@@ -131,6 +131,6 @@ MUTATIONS = {
     "pending offsets are visible": Mutation(pending_offsets_are_visible, "transactions-calm", 1, (PENDING,)),
     "a prepared end is forgotten": Mutation(prepared_end_is_forgotten, "transactions", 4, (ENDS, FINISHES)),
     "aborted transactions that only memory knows": Mutation(
-        aborted_only_in_memory, "transactions-power", 32, (ONLY_COMMITTED, ALL_OR_NOTHING)
+        aborted_only_in_memory, "transactions-power", 104, (ONLY_COMMITTED, ALL_OR_NOTHING)
     ),
 }

@@ -57,6 +57,7 @@ from penstock.protocol.messages.write_txn_markers_response import WriteTxnMarker
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta
+    from penstock.metadata.image import MetadataImage
     from penstock.protocol.message import Message
 
 CHANNEL = "transaction markers"
@@ -74,14 +75,15 @@ class Part:
     """Some partitions of an end that go to one broker together.
 
     `index`: the coordinator's partition. `failures`: how often these partitions have refused the marker. `passed`: how
-    often of late because the producer is past it.
+    often of late because the producer is past it. `image`: the metadata by which that broker leads them.
     """
 
-    __slots__ = ("ending", "failures", "index", "partitions", "passed")
+    __slots__ = ("ending", "failures", "image", "index", "partitions", "passed")
 
     def __init__(
         self, index: int, ending: Ending, partitions: list[TopicPartition], failures: int = 0, passed: int = 0
     ) -> None:
+        self.image: MetadataImage | None = None
         self.index = index
         self.ending = ending
         self.partitions = partitions
@@ -189,8 +191,9 @@ class Markers:
 
     def _place_some(self, part: Part, partitions: list[TopicPartition]) -> None:
         by_place: dict[Place, list[TopicPartition]] = {}
+        reached: dict[int, int] = {}
         for partition in partitions:
-            place = self._place_of(partition)
+            place = self._place_of(partition, reached)
             if place is None:
                 part.ending.is_marked(*partition)
                 self._slow.pop(partition, None)
@@ -203,21 +206,28 @@ class Markers:
                 self._look_later()
             else:
                 destination = self._destinations.setdefault(place, Destination())
-                destination.waiting.append(part.of(led))
+                placed = part.of(led)
+                placed.image = self._state.image
+                destination.waiting.append(placed)
                 self._plan(place, destination, 0)
 
-    def _place_of(self, partition: TopicPartition) -> Place | None:
+    def _place_of(self, partition: TopicPartition, reached: dict[int, int]) -> Place | None:
         """The broker to ask, and its lane; NO_LEADER if there is none that can be reached; None for a partition that is
-        gone.
+        gone. `reached`: by leader, which broker that is; what is found out is added.
         """
         registration = self._state.image.partition(*partition)
         if registration is None:
             return None
-        broker = self._state.image.brokers.get(registration.leader)
-        if broker is None or broker.fenced or self._state.peer(registration.leader) is None:
-            return NO_LEADER, 0
+        leader = registration.leader
+        found = reached.get(leader)
+        if found is None:
+            broker = self._state.image.brokers.get(leader)
+            reachable = broker is not None and not broker.fenced and self._state.peer(leader) is not None
+            found = reached[leader] = leader if reachable else NO_LEADER
+        if found == NO_LEADER or partition not in self._slow:
+            return found, 0
         topic, index = partition
-        return registration.leader, 1 + (len(topic) + index) % MARKER_SLOW_LANES if partition in self._slow else 0
+        return found, 1 + (len(topic) + index) % MARKER_SLOW_LANES
 
     def _look_later(self) -> None:
         if not self._looking:
@@ -289,7 +299,9 @@ class Markers:
             if part.ending.over or self._coordinator_epoch(part.index) is None:
                 continue
             room -= len(part.partitions)
-            if all(self._place_of(each) == place for each in part.partitions):
+            reached: dict[int, int] = {}
+            is_settled = part.image is self._state.image and not self._slow
+            if is_settled or all(self._place_of(each, reached) == place for each in part.partitions):
                 parts.append(part)
             else:
                 moved.append(part)

@@ -16,7 +16,7 @@ from simulator.world.checks import Violation
 SEEDS = (1_000, 1_001)
 MORE_SEEDS = range(1_002, 1_040)
 TRIED_SEEDS = 8
-REGRESSIONS = {"aborted transactions that only memory knew of were forgotten": ("transactions-power", 32)}
+REGRESSIONS = {"aborted transactions that only memory knew of were forgotten": ("transactions-power", 104)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

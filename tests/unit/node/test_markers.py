@@ -63,18 +63,21 @@ class Cluster:
         self.scheduler = Scheduler(Random(1), WallTime())
         self.term = Term()
         self._ids = 0
-        image = SimpleNamespace(
-            partition=lambda topic, index: self._registration((topic, index)),
-            brokers=SimpleNamespace(get=self._broker),
-        )
         settings = SimpleNamespace(request_timeout_ms=30_000)
-        state: Any = SimpleNamespace(image=image, settings=settings, stopping=False, peer=lambda broker: broker)
+        state: Any = SimpleNamespace(image=self._image(), settings=settings, stopping=False, peer=lambda broker: broker)
+        self._state = state
         self.markers = Markers(
             state,
             self.scheduler,
             self,  # type: ignore[arg-type]
             coordinator_epoch=lambda index: self.coordinator_epoch,
             marked=lambda index, ending, now_ms: self.marked.append(ending),
+        )
+
+    def _image(self) -> Any:
+        return SimpleNamespace(
+            partition=lambda topic, index: self._registration((topic, index)),
+            brokers=SimpleNamespace(get=self._broker),
         )
 
     def _broker(self, broker: int) -> Any:
@@ -173,6 +176,7 @@ class Cluster:
         else:
             self.leaders[partition] = leader
             topics = {0: SimpleNamespace(name=partition[0], partitions={partition[1]: None})}
+        self._state.image = self._image()
         delta: Any = SimpleNamespace(topics=topics, deleted_topics=deleted)
         self.markers.published(delta, self.scheduler.now_ms)
         self.pass_time(0)
