@@ -8,8 +8,9 @@ Processes die, stand still, are replaced and wake. When everything is well again
 chain comes to the end of what it reads, and then all logs are read and compared with what the clients know.
 
 `history` is what they know; `process`, `client`, `producer` and `chain` who they are, `readers` and `watcher` who looks
-on, `churn` what happens to them; `log_rules` and `state_log` the rules for the logs of partitions and of coordinators;
-`faults` and `scenarios` what happens to the cluster.
+on, `churn` what happens to them; `repeats` and `held` what the network does to requests of brokers; `log_rules` and
+`state_log` the rules for the logs of partitions and of coordinators; `faults` and `scenarios` what happens to the
+cluster.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from simulator.groups.history import NOTHING
 from simulator.transactions.admins import change_transaction_version
 from simulator.transactions.chain import FETCH_OFFSETS_VERSION, Chain, fetched_offset, offset_fetch_request
 from simulator.transactions.churn import Churn, Slot
+from simulator.transactions.held import HeldVerifications
 from simulator.transactions.history import ALL_OR_NOTHING, COUNT, LedgerHistory, Place, TransactionHistory
 from simulator.transactions.load import INBOX, TRANSACTION_TOPIC, TRANSACTION_VERSION, TransactionLoad
 from simulator.transactions.log_rules import ENDS, LedgerLog, StableOffsets, whole
@@ -44,6 +46,7 @@ from simulator.transactions.scenarios import TransactionScenario
 from simulator.transactions.state_log import RESTING, StateLog, Status, states
 from simulator.transactions.watcher import Watcher
 from simulator.world.checks import check
+from simulator.world.network import Socket
 
 INTERNAL_PARTITIONS = (1, 2, 3)
 TIMED_OUT_EVERY_MS = 300
@@ -91,6 +94,7 @@ class TransactionWorld(ClusterWorld):
             scenario.old_probability,
             scenario.repeat_probability,
             scenario.repeated_after_ms,
+            scenario.hasty_probability,
             scenario.calm,
         )
         self.slots = [self._producer_slot(f"payer-{number}") for number in range(scenario.producers)]
@@ -101,7 +105,9 @@ class TransactionWorld(ClusterWorld):
             (f"group-of-{slot.transactional_id}", (INBOX, number)) for number, slot in enumerate(self.chain_slots)
         ]
         self.watcher = Watcher(self.transactions, "watcher", self.groups)
-        self.network.carried = MarkerRepeats(self.transactions, CLIENT_PORT).carried
+        self._held = HeldVerifications(self.transactions, scenario.held_probability)
+        self._repeats = MarkerRepeats(self.transactions, CLIENT_PORT)
+        self.network.carried = self._carried
         self.stable_offsets = StableOffsets(self.checker.machines)
         self.logs: dict[Place, LedgerLog] = {}
         if scenario.changes_version:
@@ -160,6 +166,11 @@ class TransactionWorld(ClusterWorld):
 
     # The run
 
+    def _carried(self, socket: Socket, frame: bytearray) -> None:
+        """A frame is on its way."""
+        self._repeats.carried(socket, frame)
+        self._held.carried(socket, frame)
+
     def _suffer(self) -> None:
         self.churn.begin()
         self.watcher.start()
@@ -214,7 +225,7 @@ class TransactionWorld(ClusterWorld):
 
     def _open(self) -> list[str]:
         """Transactions that are open in a partition, as its leader has it."""
-        found = [] if self.simulation.now_ms >= self.transactions.quiet_ms else ["requests may come late"]
+        found = [] if self.transactions.quiet else ["requests may come late"]
         found += self._open_at_coordinators()
         for topic, index in self._places():
             registration = self.checker.image.partition(topic, index)
