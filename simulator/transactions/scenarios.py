@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from simulator.cluster import faults as cluster_faults
 from simulator.cluster.scenarios import CRASHES, DISKS, NETWORK, Scenario
+from simulator.groups import faults as group_faults
 from simulator.groups.scenarios import CLEANED
 from simulator.transactions import faults
 from simulator.transactions.load import BY_EPOCHS
@@ -16,7 +17,7 @@ class TransactionScenario(Scenario):
     """One scenario.
 
     Attributes:
-        producers, chains: how many transactional ids have which kind of processes.
+        producers, chains: how many transactional ids have which kind of processes. members: the chains share a group.
         versions: the cluster's transaction.version at first, one of these. changes_version: an admin changes it.
         old_probability: how likely a process is a client of before KIP-890.
         timeouts_ms: of transactions, one of these for each process.
@@ -32,6 +33,7 @@ class TransactionScenario(Scenario):
     load_ms: int = 3_000
     producers: int = 3
     chains: int = 2
+    members: bool = False
     versions: tuple[int, ...] = (BY_EPOCHS,)
     changes_version: bool = False
     old_probability: float = 0.4
@@ -98,6 +100,18 @@ TRANSACTION_SCENARIOS = {
             at_once_max=1,
             versions=(0, 1, BY_EPOCHS),
             changes_version=True,
+        ),
+        TransactionScenario(
+            "transactions-members",
+            "chains share a group, and lose their partitions to each other, while its coordinators die and stand still",
+            kinds=(
+                *(*COORDINATOR, *LEADER, group_faults.coordinator_killed, group_faults.coordinator_paused),
+                cluster_faults.broken_connections,
+            ),
+            at_once_max=1,
+            chains=3,
+            members=True,
+            churn_interval_ms=(100, 700),
         ),
         TransactionScenario(
             "transactions-moves",

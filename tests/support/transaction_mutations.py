@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.offsets.committed import CommittedOffset
 from penstock.coordinator.group.offsets.state import Offsets
 from penstock.coordinator.runtime.result import Result
@@ -22,10 +23,11 @@ from penstock.node.verification import Operation, Verifier
 from penstock.protocol.messages.write_txn_markers_request import WritableTxnMarker
 from penstock.records.batch import NO_PRODUCER_ID, BatchHeader
 from penstock.replication.partition import Partition
-from simulator.transactions.history import ALL_OR_NOTHING, EPOCHS, NO_CAUSE, ONLY_COMMITTED, PENDING
+from simulator.transactions.history import ALL_OR_NOTHING, COUNT, EPOCHS, NO_CAUSE, ONLY_COMMITTED, PENDING
 from simulator.transactions.log_rules import ENDS, NOT_TWICE, ONE_MARKER
 from simulator.transactions.log_rules import STABLE as STABLE_BY_LOG
 from simulator.transactions.readers import STABLE_STAYS
+from simulator.transactions.watcher import GOES_ON
 from support.group_mutations import Mutation
 
 FINISHES = "every client finishes what it has begun"
@@ -104,6 +106,11 @@ def pending_offsets_are_visible(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Offsets, "put_all", put_all)
 
 
+def offsets_of_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Offsets are brought into a transaction by whoever was a member of the group once."""
+    patch.setattr(ConsumerGroup, "check_commit", lambda group, *_, **__: None)
+
+
 def prepared_end_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A new coordinator does not go on with the ends that were prepared."""
     real = machine.resume
@@ -150,6 +157,7 @@ MUTATIONS = {
     ),
     "the end told is the high watermark": Mutation(end_is_the_high_watermark, "transactions-calm", 1, (STABLE_STAYS,)),
     "pending offsets are visible": Mutation(pending_offsets_are_visible, "transactions-calm", 1, (PENDING,)),
+    "offsets of one that is no member": Mutation(offsets_of_nobody, "transactions-members", 1, (COUNT, GOES_ON)),
     "a prepared end is forgotten": Mutation(prepared_end_is_forgotten, "transactions", 4, (ENDS, FINISHES)),
     "a guard is not voided": Mutation(guard_is_not_voided, "transactions-old", 1, (ENDS, FINISHES, *BROKEN)),
     "aborted transactions that only memory knows": Mutation(
