@@ -67,6 +67,15 @@ class Chain(TransactionalClient):
         self.position: int | None = None
         self.taken = 0
 
+    @property
+    def reached(self) -> dict[Place, int]:
+        """How far it has come, where it reads."""
+        return {} if self.position is None else {self.source.place: self.position}
+
+    def member(self) -> dict[str, Any]:
+        """What it says of itself where it commits offsets: nothing, it is no member of its group."""
+        return {}
+
     def run(self) -> Steps[None]:
         try:
             yield from self.initialise()
@@ -89,24 +98,31 @@ class Chain(TransactionalClient):
 
     def committed(self) -> Steps[int]:
         """Where the group has come to, when nothing is pending."""
-        request = offset_fetch_request(self.group_id, self.source.place, stable=True)
         while True:
-            address = yield from self.coordinator(GROUP, self.group_id)
-            term = self.load.group_term(address, self.group_id)
-            response = yield self.ask(address, request, FETCH_OFFSETS_VERSION)
-            real = term is not None and term == self.load.group_term(address, self.group_id)
-            if response is not None and real:
-                code, offset, metadata = fetched_offset(response)
-                if not code:
-                    if offset != NOTHING:
-                        self.load.history.saw_offset(self.group_id, offset, metadata)
-                    self.trace(f"begins at {offset}")
-                    return max(0, offset)
-                known = code in AGAIN or code in (UNSTABLE, ErrorCode.NOT_COORDINATOR)
-                check(known, "offsets are told", f"{self.name}: {code.name}")
-            if response is None or not real:
-                self._coordinators.pop((GROUP, self.group_id), None)
+            found = yield from self.committed_now(self.source.place)
+            if found is not None:
+                return found
             yield self.sleep(RETRY_MS)
+
+    def committed_now(self, place: Place) -> Steps[int | None]:
+        """Where the group has come to in a partition; None if it is not told, or something is pending."""
+        address = yield from self.coordinator(GROUP, self.group_id)
+        term = self.load.group_term(address, self.group_id)
+        response = yield self.ask(
+            address, offset_fetch_request(self.group_id, place, stable=True), FETCH_OFFSETS_VERSION
+        )
+        if response is None or term is None or term != self.load.group_term(address, self.group_id):
+            self._coordinators.pop((GROUP, self.group_id), None)
+            return None
+        code, offset, metadata = fetched_offset(response)
+        if code:
+            known = code in AGAIN or code in (UNSTABLE, ErrorCode.NOT_COORDINATOR)
+            check(known, "offsets are told", f"{self.name}: {code.name}")
+            return None
+        if offset != NOTHING:
+            self.load.history.saw_offset(self.group_id, offset, metadata)
+        self.trace(f"begins at {offset} of {place[0]}-{place[1]}")
+        return max(0, offset)
 
     def fetch(self, start: int) -> Steps[tuple[dict[int, bytes], int]]:
         """Committed records from an offset on, if there are any, and where they end."""
@@ -151,7 +167,7 @@ class Chain(TransactionalClient):
 
     def commit_offset(self, transaction: Transaction, position: int) -> Steps[None]:
         """Brings an offset into the transaction."""
-        transaction.offset = position
+        transaction.offset, transaction.source = position, self.source.place
         if not self.new:
             wanted = AddOffsetsToTxnRequest(
                 transactional_id=self.transactional_id,
@@ -172,6 +188,7 @@ class Chain(TransactionalClient):
             producer_id=self.identity[0],
             producer_epoch=self.identity[1],
             topics=[TxnOffsetCommitRequestTopic(name=self.source.topic, partitions=[partition])],
+            **self.member(),
         )
         version = COMMIT_VERSIONS[self.new]
         code, _ = yield from self.asked(

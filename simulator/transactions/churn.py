@@ -12,7 +12,6 @@ LONG_ABSENCE_MS_MAX = 6_000
 LONG_ABSENCE_PROBABILITY = 0.3
 BIRTH_MS_MAX = 800
 STILL_MS_MAX = 3_000
-SPARE_MS = 200
 
 Maker = Callable[[str], TransactionalClient]
 
@@ -79,7 +78,6 @@ class Churn:
         """Nothing happens any more; whoever was replaced dies, whoever is to last is there."""
         self._going_on = False
         self.load.patient = True
-        self.load.quiet_ms = self.load.now_ms + self.load.repeated_after_ms + SPARE_MS
         for slot in self.slots:
             for process in slot.retired:
                 process.die()

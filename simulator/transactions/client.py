@@ -205,9 +205,7 @@ class TransactionalClient(Process):
         if self.load.patient or self.random.random() >= self.load.repeat_probability:
             return False
         self.load.count(f"repeated {message.NAME}")
-        delay_ms = self.random.randrange(self.load.repeated_after_ms)
-        operation: Operation = partial(self._ask_again, address, message, version)
-        self.simulation.after_ms(delay_ms, lambda: operation(lambda response: None))
+        self.load.later(lambda: self._ask_again(address, message, version, lambda response: None))
         return True
 
     # Producer ids

@@ -37,7 +37,7 @@ class Transaction:
     Attributes:
         name: of its producer's process, and a number. identity: under which it was begun. begun_ms: when.
         values: by place, the values that were sent. touched: places that were to be added to it.
-        offset: what its group is to have committed, if anything.
+        offset, source: what its group is to have committed, if anything, and of which partition.
         asked_commit: its producer has asked for a commit. committed: None as long as nobody has seen what became of it.
         why: what settled it.
     """
@@ -48,6 +48,7 @@ class Transaction:
     values: dict[Place, list[bytes]] = field(default_factory=dict)
     touched: set[Place] = field(default_factory=set)
     offset: int | None = None
+    source: Place | None = None
     asked_commit: bool = False
     committed: bool | None = None
     why: str = ""

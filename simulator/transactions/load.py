@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.metadata.image import MetadataImage
@@ -19,6 +20,9 @@ BY_EPOCHS = 2
 INBOX, LEDGER = "clicks", "orders"
 """Producers write the first; chains read that and write the second."""
 
+SPARE_MS = 200
+"""For what comes late to arrive, and to be served."""
+
 Term = tuple[int, int, int]
 """A coordinator's time in office: who, of which leader epoch, in which life of its process."""
 
@@ -33,8 +37,10 @@ class TransactionLoad:
         timeouts_ms: transaction.timeout.ms of a producer, one of these.
         old_probability: how likely a process is a client of before KIP-890.
         repeat_probability: how likely a request is sent once more, and how late at most.
-        patient: the cluster is well, and nobody gives up any more. quiet_ms: when nothing comes late any more.
+        hasty_probability: how likely a producer ends a transaction while its first write is on its way.
+        patient: the cluster is well, and nobody gives up any more.
         over: nobody begins anything any more.
+        hasty: transactional ids whose producers end a transaction while its first write is on its way.
     """
 
     clients: Load
@@ -45,11 +51,13 @@ class TransactionLoad:
     old_probability: float
     repeat_probability: float
     repeated_after_ms: int
+    hasty_probability: float
     calm: bool
     patient: bool = False
-    quiet_ms: int = 0
     over: bool = False
+    hasty: set[str] = field(default_factory=set)
     happened: dict[str, int] = field(default_factory=dict)
+    _late_ms: int = 0
 
     @property
     def image(self) -> MetadataImage:
@@ -59,6 +67,17 @@ class TransactionLoad:
     @property
     def now_ms(self) -> int:
         return self.clients.simulation.now_ms
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing that was sent once more is still to come."""
+        return self.now_ms > self._late_ms + SPARE_MS
+
+    def later(self, event: Callable[[], None]) -> None:
+        """Has something sent once more, by now at the earliest, and `repeated_after_ms` later at most."""
+        delay_ms = self.clients.simulation.random.randrange(self.repeated_after_ms)
+        self._late_ms = max(self._late_ms, self.now_ms + delay_ms)
+        self.clients.simulation.after_ms(delay_ms, event)
 
     def count(self, what: str) -> None:
         """Something has happened."""

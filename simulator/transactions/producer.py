@@ -12,7 +12,7 @@ from simulator.transactions.load import INBOX, TransactionLoad
 from simulator.transactions.process import Steps
 
 COMMIT_PROBABILITY = 0.7
-HASTY_PROBABILITY, HASTY_MS = 0.1, 8
+HASTY_MS = 20
 SLOW_PROBABILITY = 0.06
 ROUNDS_MAX, RECORDS_MAX = 2, 3
 ABOUT_MS = 350
@@ -43,7 +43,7 @@ class TransactionProducer(TransactionalClient):
         try:
             if not self.new:
                 yield from self.add(transaction, places)
-            if self.random.random() < HASTY_PROBABILITY:
+            if self.random.random() < self.load.hasty_probability:
                 yield from self.hasty(transaction, places[0])
                 return
             for _ in range(self.random.randint(1, ROUNDS_MAX)):
@@ -79,6 +79,8 @@ class TransactionProducer(TransactionalClient):
         write = self.ask(leader, request, PRODUCE_VERSIONS[self.new])
         end = self.ask(coordinator, self.end_request(commit=False), END_VERSIONS[self.new])
         one, other = self.random.sample([write, end], 2)
+        self.load.hasty.add(self.transactional_id)
         yield self.together([one, self.after(self.random.randint(0, HASTY_MS), other)])
+        self.load.hasty.discard(self.transactional_id)
         yield from self.end(transaction, commit=False)
         self.forget_epoch()

@@ -39,10 +39,8 @@ class MarkerRepeats:
             return
         if self._random.random() < self._load.repeat_probability:
             self._load.count("repeated WriteTxnMarkersRequest")
-            delay_ms = self._random.randrange(self._load.repeated_after_ms)
-            address = (socket.peer, self._port)
-            version = header.api_version
-            self._load.clients.simulation.after_ms(delay_ms, lambda: self._send(address, message, version))
+            address, version = (socket.peer, self._port), header.api_version
+            self._load.later(lambda: self._send(address, message, version))
 
     def _send(self, address: Address, message: WriteTxnMarkersRequest, version: int) -> None:
         name = f"late-markers-to-{address[0]}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from simulator.cluster import faults as cluster_faults
 from simulator.cluster.scenarios import CRASHES, DISKS, NETWORK, Scenario
+from simulator.groups import faults as group_faults
 from simulator.groups.scenarios import CLEANED
 from simulator.transactions import faults
 from simulator.transactions.load import BY_EPOCHS
@@ -16,11 +17,13 @@ class TransactionScenario(Scenario):
     """One scenario.
 
     Attributes:
-        producers, chains: how many transactional ids have which kind of processes.
+        producers, chains: how many transactional ids have which kind of processes. members: the chains share a group.
         versions: the cluster's transaction.version at first, one of these. changes_version: an admin changes it.
         old_probability: how likely a process is a client of before KIP-890.
         timeouts_ms: of transactions, one of these for each process.
         repeat_probability, repeated_after_ms: how likely a request is sent once more, and how late at most.
+        hasty_probability: how likely a producer ends a transaction while its first write is on its way.
+        held_probability: how likely a coordinator's answer to a broker that verifies a transaction is kept on the way.
         churn_interval_ms: bounds of the time until something happens to a process.
         calm: nothing fails but processes. cleaned: the topics are compacted all the time, the internal ones too.
     """
@@ -30,12 +33,15 @@ class TransactionScenario(Scenario):
     load_ms: int = 3_000
     producers: int = 3
     chains: int = 2
+    members: bool = False
     versions: tuple[int, ...] = (BY_EPOCHS,)
     changes_version: bool = False
     old_probability: float = 0.4
     timeouts_ms: tuple[int, ...] = (1_500, 4_000)
     repeat_probability: float = 0.1
     repeated_after_ms: int = 3_000
+    hasty_probability: float = 0.1
+    held_probability: float = 0.1
     churn_interval_ms: tuple[int, int] = (150, 1_200)
     calm: bool = False
     cleaned: bool = False
@@ -58,6 +64,7 @@ TRANSACTION_SCENARIOS = {
             "processes die, stand still and are replaced; the cluster is well",
             versions=(0, 1, BY_EPOCHS),
             repeat_probability=0.0,
+            held_probability=0.0,
             calm=True,
         ),
         TransactionScenario(
@@ -68,12 +75,13 @@ TRANSACTION_SCENARIOS = {
         ),
         TransactionScenario(
             "transactions-old",
-            "clients of before KIP-890 alone; their requests come late, while coordinators die and are cut off",
+            "clients of before KIP-890 alone; what they ask for, and what confirms it, comes late; coordinators die",
             kinds=(*COORDINATOR, *STOPPED, cluster_faults.slow_link),
             versions=(0, 1, BY_EPOCHS),
             at_once_max=1,
             old_probability=1.0,
             repeat_probability=0.2,
+            hasty_probability=0.25,
         ),
         TransactionScenario(
             "transactions-zombies",
@@ -92,6 +100,18 @@ TRANSACTION_SCENARIOS = {
             at_once_max=1,
             versions=(0, 1, BY_EPOCHS),
             changes_version=True,
+        ),
+        TransactionScenario(
+            "transactions-members",
+            "chains share a group, and lose their partitions to each other, while its coordinators die and stand still",
+            kinds=(
+                *(*COORDINATOR, *LEADER, group_faults.coordinator_killed, group_faults.coordinator_paused),
+                cluster_faults.broken_connections,
+            ),
+            at_once_max=1,
+            chains=3,
+            members=True,
+            churn_interval_ms=(100, 700),
         ),
         TransactionScenario(
             "transactions-moves",

@@ -30,7 +30,7 @@ class Watcher(Process):
         self.load = load
         self.groups = groups
         self.told = 0
-        self._last: dict[str, int] = {}
+        self._last: dict[tuple[str, Place], int] = {}
 
     def run(self) -> Steps[None]:
         while not self.load.over:
@@ -57,6 +57,6 @@ class Watcher(Process):
         self.told += 1
         self.load.history.saw_offset(group_id, offset, metadata)
         if term is not None and term == self.load.group_term(address, group_id):
-            before = self._last.get(group_id, offset)
+            before = self._last.get((group_id, place), offset)
             check(offset >= before, GOES_ON, f"{group_id} has {offset}, it had {before}")
-            self._last[group_id] = offset
+            self._last[group_id, place] = offset

@@ -8,8 +8,9 @@ Processes die, stand still, are replaced and wake. When everything is well again
 chain comes to the end of what it reads, and then all logs are read and compared with what the clients know.
 
 `history` is what they know; `process`, `client`, `producer` and `chain` who they are, `readers` and `watcher` who looks
-on, `churn` what happens to them; `log_rules` and `state_log` the rules for the logs of partitions and of coordinators;
-`faults` and `scenarios` what happens to the cluster.
+on, `churn` what happens to them; `repeats` and `held` what the network does to requests of brokers; `log_rules` and
+`state_log` the rules for the logs of partitions and of coordinators; `faults` and `scenarios` what happens to the
+cluster.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ from simulator.cluster.history import PartitionHistory
 from simulator.cluster.producers import IdempotentProducer
 from simulator.cluster.readers import Reader
 from simulator.cluster.replica_rules import replica_bytes
-from simulator.cluster.world import CLIENT_PORT, END_MS_MAX, ClusterWorld
+from simulator.cluster.world import CLIENT_PORT, END_MS_MAX, PARTITIONS, ClusterWorld
 from simulator.groups.history import NOTHING
 from simulator.transactions.admins import change_transaction_version
 from simulator.transactions.chain import FETCH_OFFSETS_VERSION, Chain, fetched_offset, offset_fetch_request
 from simulator.transactions.churn import Churn, Slot
+from simulator.transactions.held import HeldVerifications
 from simulator.transactions.history import ALL_OR_NOTHING, COUNT, LedgerHistory, Place, TransactionHistory
 from simulator.transactions.load import INBOX, TRANSACTION_TOPIC, TRANSACTION_VERSION, TransactionLoad
 from simulator.transactions.log_rules import ENDS, LedgerLog, StableOffsets, whole
+from simulator.transactions.members import HEARTBEAT_MS, SESSION_MS, MemberChain
 from simulator.transactions.producer import TransactionProducer
 from simulator.transactions.readers import ALL_RECORDS, COMMITTED_RECORDS, LedgerReader
 from simulator.transactions.repeats import MarkerRepeats
@@ -44,6 +47,7 @@ from simulator.transactions.scenarios import TransactionScenario
 from simulator.transactions.state_log import RESTING, StateLog, Status, states
 from simulator.transactions.watcher import Watcher
 from simulator.world.checks import check
+from simulator.world.network import Socket
 
 INTERNAL_PARTITIONS = (1, 2, 3)
 TIMED_OUT_EVERY_MS = 300
@@ -91,17 +95,18 @@ class TransactionWorld(ClusterWorld):
             scenario.old_probability,
             scenario.repeat_probability,
             scenario.repeated_after_ms,
+            scenario.hasty_probability,
             scenario.calm,
         )
         self.slots = [self._producer_slot(f"payer-{number}") for number in range(scenario.producers)]
         self.chain_slots = [self._chain_slot(f"chain-{number}", number) for number in range(scenario.chains)]
         self.slots += self.chain_slots
         self.churn = Churn(self.transactions, self.slots, scenario.churn_interval_ms)
-        self.groups = [
-            (f"group-of-{slot.transactional_id}", (INBOX, number)) for number, slot in enumerate(self.chain_slots)
-        ]
+        self.groups = [(self._group_of(number), (INBOX, number)) for number in range(PARTITIONS)]
         self.watcher = Watcher(self.transactions, "watcher", self.groups)
-        self.network.carried = MarkerRepeats(self.transactions, CLIENT_PORT).carried
+        self._held = HeldVerifications(self.transactions, scenario.held_probability)
+        self._repeats = MarkerRepeats(self.transactions, CLIENT_PORT)
+        self.network.carried = self._carried
         self.stable_offsets = StableOffsets(self.checker.machines)
         self.logs: dict[Place, LedgerLog] = {}
         if scenario.changes_version:
@@ -120,9 +125,15 @@ class TransactionWorld(ClusterWorld):
 
     def _chain_slot(self, transactional_id: str, index: int) -> Slot:
         def make(name: str) -> Chain:
+            if self.scenario.members:
+                return MemberChain(self.transactions, name, self._group_of(index))
             return Chain(self.transactions, transactional_id, name, index)
 
         return Slot(self.transactions, transactional_id, make, lasting=True)
+
+    def _group_of(self, index: int) -> str:
+        """The group that reads a partition."""
+        return "group-of-chains" if self.scenario.members else f"group-of-chain-{index}"
 
     def _settings(self, controller_ids: Sequence[int]) -> dict[str, Any]:
         replicas = min(3, *self.scenario.nodes)
@@ -137,6 +148,10 @@ class TransactionWorld(ClusterWorld):
             "transaction_abort_timed_out_transaction_cleanup_interval_ms": TIMED_OUT_EVERY_MS,
             "min_insync_replicas": min(2, replicas),
             "log_flush_interval_messages": 1 if self.scenario.durable else 2**63 - 1,
+            "group_consumer_min_session_timeout_ms": SESSION_MS,
+            "group_consumer_session_timeout_ms": SESSION_MS,
+            "group_consumer_min_heartbeat_interval_ms": HEARTBEAT_MS,
+            "group_consumer_heartbeat_interval_ms": HEARTBEAT_MS,
         }
 
     def _format_request(self, node_id: int, host: str, path: str) -> FormatRequest:
@@ -159,6 +174,11 @@ class TransactionWorld(ClusterWorld):
         return configs
 
     # The run
+
+    def _carried(self, socket: Socket, frame: bytearray) -> None:
+        """A frame is on its way."""
+        self._repeats.carried(socket, frame)
+        self._held.carried(socket, frame)
 
     def _suffer(self) -> None:
         self.churn.begin()
@@ -198,12 +218,15 @@ class TransactionWorld(ClusterWorld):
         found = super()._unfinished()
         for slot in self.slots:
             found += [process.name for process in slot.alive if process.transaction is not None]
+        reached: dict[Place, int] = {}
         for slot in self.chain_slots:
             chain = slot.process
             assert isinstance(chain, Chain)
-            end = self._leaders_end(chain.source)
-            if not chain.alive or chain.position is None or end is None or chain.position < end:
-                found.append(f"{chain.name} at {chain.position} of {end}")
+            reached |= chain.reached if chain.alive else {}
+        for group_id, place in self.groups:
+            end = self._leaders_end(self.transactions.ledgers[place])
+            if end is None or reached.get(place, -1) < end:
+                found.append(f"{group_id} at {reached.get(place)} of {end}")
         return found or self._open()
 
     def _leaders_end(self, partition: PartitionHistory) -> int | None:
@@ -214,7 +237,7 @@ class TransactionWorld(ClusterWorld):
 
     def _open(self) -> list[str]:
         """Transactions that are open in a partition, as its leader has it."""
-        found = [] if self.simulation.now_ms >= self.transactions.quiet_ms else ["requests may come late"]
+        found = [] if self.transactions.quiet else ["requests may come late"]
         found += self._open_at_coordinators()
         for topic, index in self._places():
             registration = self.checker.image.partition(topic, index)
@@ -315,9 +338,8 @@ class TransactionWorld(ClusterWorld):
             taken = value in self.history.takers
             detail = f"{group_id} is at {offset}, {place} {at} is {'' if taken else 'not '}taken"
             check(taken is (at < offset), COUNT, detail)
-        own = f"{group_id.removeprefix('group-of-')}-"
         for transaction in self.history.transactions.values():
-            if transaction.name.startswith(own) and transaction.committed and transaction.offset is not None:
+            if transaction.source == place and transaction.committed and transaction.offset is not None:
                 detail = f"{group_id} has {offset}, {transaction} was committed with {transaction.offset}"
                 check(offset >= transaction.offset, ALL_OR_NOTHING, detail)
 

@@ -461,8 +461,10 @@ class Machine:
             link.socket.send(frame)
 
     def _set_tick(self) -> None:
+        asks_all = self.broker.scheduler.stirred
         deadline_ms = self.broker.next_deadline_ms()
-        self._check_stirred(deadline_ms)
+        if not asks_all:
+            self._check_stirred(deadline_ms)
         if deadline_ms is not None and (self._tick_ms is None or deadline_ms < self._tick_ms):
             self._tick_ms = self._clock.due_ms = deadline_ms
             incarnation = self.incarnation

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.offsets.committed import CommittedOffset
 from penstock.coordinator.group.offsets.state import Offsets
 from penstock.coordinator.runtime.result import Result
@@ -15,16 +16,18 @@ from penstock.coordinator.transaction import transaction as transitions
 from penstock.coordinator.transaction.state import Transactions
 from penstock.coordinator.transaction.transaction import PREPARED, Transaction
 from penstock.log.index import AbortedIndex
-from penstock.log.producer_state import ProducerState
-from penstock.node.handlers import write_txn_markers
+from penstock.log.producer_state import ProducerState, Step
+from penstock.node.handlers import list_offsets, write_txn_markers
 from penstock.node.markers import Markers
 from penstock.node.verification import Operation, Verifier
 from penstock.protocol.messages.write_txn_markers_request import WritableTxnMarker
-from penstock.records.batch import NO_PRODUCER_ID
+from penstock.records.batch import NO_PRODUCER_ID, BatchHeader
 from penstock.replication.partition import Partition
-from simulator.transactions.history import ALL_OR_NOTHING, EPOCHS, NO_CAUSE, ONLY_COMMITTED, PENDING
+from simulator.transactions.history import ALL_OR_NOTHING, COUNT, EPOCHS, NO_CAUSE, ONLY_COMMITTED, PENDING
 from simulator.transactions.log_rules import ENDS, NOT_TWICE, ONE_MARKER
 from simulator.transactions.log_rules import STABLE as STABLE_BY_LOG
+from simulator.transactions.readers import STABLE_STAYS
+from simulator.transactions.watcher import GOES_ON
 from support.group_mutations import Mutation
 
 FINISHES = "every client finishes what it has begun"
@@ -86,6 +89,11 @@ def stable_offset_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "last_stable_offset", last_stable_offset)
 
 
+def end_is_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """Readers of committed records are told an end beyond which they do not come yet."""
+    patch.setattr(list_offsets, "readable_end", lambda partition, body: partition.high_watermark)
+
+
 def pending_offsets_are_visible(patch: pytest.MonkeyPatch) -> None:
     """An offset of a transaction counts as soon as it is written."""
     real = Offsets.put_all
@@ -96,6 +104,11 @@ def pending_offsets_are_visible(patch: pytest.MonkeyPatch) -> None:
         real(state, NO_PRODUCER_ID, group_id, topic, offsets)
 
     patch.setattr(Offsets, "put_all", put_all)
+
+
+def offsets_of_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Offsets are brought into a transaction by whoever was a member of the group once."""
+    patch.setattr(ConsumerGroup, "check_commit", lambda group, *_, **__: None)
 
 
 def prepared_end_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -109,6 +122,20 @@ def prepared_end_is_forgotten(patch: pytest.MonkeyPatch) -> None:
         return real(state, key, now_ms)
 
     patch.setitem(machine.EXPIRED, machine.RESUME, resume)  # type: ignore[arg-type]
+
+
+def guard_is_not_voided(patch: pytest.MonkeyPatch) -> None:
+    """What a coordinator has confirmed counts, though the transaction has ended since."""
+    real: Any = ProducerState._end_transaction
+
+    def end_transaction(state: ProducerState, header: BatchHeader, *how: Any) -> Step:
+        guard = state._guards.get(header.producer_id)
+        step: Step = real(state, header, *how)
+        if guard is not None:
+            state._guards[header.producer_id] = guard
+        return step
+
+    patch.setattr(ProducerState, "_end_transaction", end_transaction)
 
 
 def aborted_only_in_memory(patch: pytest.MonkeyPatch) -> None:
@@ -128,8 +155,11 @@ MUTATIONS = {
     "the last stable offset is off by one": Mutation(
         stable_offset_is_off_by_one, "transactions-calm", 1, (STABLE_BY_LOG, *BROKEN)
     ),
+    "the end told is the high watermark": Mutation(end_is_the_high_watermark, "transactions-calm", 1, (STABLE_STAYS,)),
     "pending offsets are visible": Mutation(pending_offsets_are_visible, "transactions-calm", 1, (PENDING,)),
+    "offsets of one that is no member": Mutation(offsets_of_nobody, "transactions-members", 1, (COUNT, GOES_ON)),
     "a prepared end is forgotten": Mutation(prepared_end_is_forgotten, "transactions", 4, (ENDS, FINISHES)),
+    "a guard is not voided": Mutation(guard_is_not_voided, "transactions-old", 1, (ENDS, FINISHES, *BROKEN)),
     "aborted transactions that only memory knows": Mutation(
         aborted_only_in_memory, "transactions-power", 104, (ONLY_COMMITTED, ALL_OR_NOTHING)
     ),
