@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 
-from penstock.errors import ConfigError  # noqa: E402
-from penstock.spark.frames.options import parse, query_of  # noqa: E402
-from penstock.spark.lake.batches import QueryBatch  # noqa: E402
+from penstock.errors import ConfigError
+from penstock.spark.frames.options import parse, query_of
+from penstock.spark.lake.batches import QueryBatch
 
 
 def test_options_are_read_in_any_case() -> None:
