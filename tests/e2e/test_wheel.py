@@ -89,7 +89,11 @@ def dev_cluster(bin_directory: Path, data: Path) -> Iterator[str]:
 def test_the_wheel_has_the_package_and_its_data_and_nothing_else(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"penstock", "pyspark_penstock"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "penstock",
+        "pyspark_penstock",
+        "pyspark_penstock_lake",
+    }
     assert {"penstock/py.typed", "penstock/protocol/schema.txt"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

@@ -76,8 +76,11 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     add_pairs(parser, "--storage-option", what)
 
 
-def open_named(arguments: argparse.Namespace, pipeline: str) -> LakeTable:
-    """The table that the arguments of `add_table` name. Raises PenstockError if there is none."""
+def open_named(arguments: argparse.Namespace, pipeline: str, *, records: bool = True) -> LakeTable:
+    """The table that the arguments of `add_table` name; `records`: it must be a load's.
+
+    Raises PenstockError if there is none.
+    """
     check_modules("a lake table", LAKE_MODULES, "spark")
     from penstock.spark.lake.open import open_table
 
@@ -86,6 +89,7 @@ def open_named(arguments: argparse.Namespace, pipeline: str) -> LakeTable:
         pipeline,
         format=arguments.table_format,
         create=False,
+        records=records,
         storage_options=pairs(arguments.storage_option, "--storage-option"),
     )
 
@@ -101,7 +105,7 @@ def maintain_action(arguments: argparse.Namespace) -> int:
             "or --force when nothing writes to the table"
         )
     maintenance = Maintenance(
-        open_named(arguments, "maintain"),
+        open_named(arguments, "maintain", records=False),
         target_bytes=arguments.target_mb << 20,
         keep_hours=arguments.keep_hours,
         dry_run=arguments.dry_run,

@@ -21,7 +21,7 @@ from penstock.spark.lake.table import LakeTable, TableFile
 from penstock.spark.limits import LAKE_ROW_GROUP_BYTES, LAKE_ROW_GROUP_ROWS
 
 READ_ROWS = 1 << 14
-ORDER = [("topic", "ascending"), ("topicId", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
+ORDER = ("topic", "topicId", "partition", "offset")
 
 
 def bins_of(files: Sequence[TableFile], target_bytes: int) -> list[list[TableFile]]:
@@ -69,6 +69,9 @@ def merge(lake: LakeTable, files: Sequence[TableFile]) -> DataFile:
 
 def _write_sorted(writer: DataFileWriter, waiting: Sequence[pa.RecordBatch]) -> None:
     if waiting:
-        table = pa.Table.from_batches(waiting).sort_by(ORDER).combine_chunks()
+        table = pa.Table.from_batches(waiting)
+        if set(ORDER) <= set(table.column_names):  # a load's; rows of a DataFrame stay in their order
+            table = table.sort_by([(name, "ascending") for name in ORDER])
+        table = table.combine_chunks()
         for batch in table.to_batches():
             writer.write(batch)

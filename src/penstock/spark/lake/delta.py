@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
@@ -29,6 +29,7 @@ from deltalake.transaction import AddAction
 
 from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
+from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.destination import Destination, table_uri
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
@@ -37,9 +38,12 @@ from penstock.spark.lake.table import LakeTable, TableFile, check_is_a_loads, ch
 from penstock.spark.limits import LAKE_GAPS_PER_LOG_ENTRY
 
 PROGRESS_KEY = "penstock.progress"
+BATCH_KEY = "penstock.batch"
 LOG_DIRECTORY = "_delta_log"
 FORGETS = "delta.setTransactionRetentionDuration"
 """Property of a table that lets application transactions expire, and with them the ends of pipelines that were idle."""
+COLUMN_RULES = ("delta.generationExpression", "delta.identity.", "delta.invariants")
+"""What a column's metadata may demand of whoever writes it."""
 COMMIT_TRIES = 10
 """How often a commit is tried again when somebody else's change of the table got in its way, and not another copy."""
 
@@ -66,6 +70,7 @@ class DeltaLake(LakeTable):
         columns: pa.Schema = RECORD_SCHEMA,
         partition_by: Sequence[str] = (),
         create: bool = True,
+        records: bool = True,
         storage_options: Mapping[str, str] | None = None,
     ) -> DeltaLake:
         """Opens the table, creating it if it is missing and `create` says so; as `open_table`."""
@@ -78,7 +83,8 @@ class DeltaLake(LakeTable):
             table = _create(uri, columns, partition_by, options)
         except (DeltaError, OSError) as error:
             raise PenstockError(f"the table at {uri} cannot be opened: {error}") from error
-        check_is_a_loads(uri, pa.schema(table.schema().to_arrow()).names)
+        if records:
+            check_is_a_loads(uri, pa.schema(table.schema().to_arrow()).names)
         lake = cls(table, pipeline, options)
         lake.check_keeps_progress()
         if lake.version == 0:
@@ -108,8 +114,19 @@ class DeltaLake(LakeTable):
     def version(self) -> int:
         return int(self.table.version())
 
+    @property
+    def identity(self) -> str:
+        return str(self.table.metadata().id)
+
     def refresh(self) -> None:
         self.table.update_incremental()
+
+    def number(self, key: str) -> int | None:
+        number = self.table.transaction_version(key)
+        return None if number is None else int(number)
+
+    def pipelines(self) -> list[str]:
+        return self.summaries.pipelines()
 
     def end(self, partition: TopicPartition) -> int | None:
         end = self.table.transaction_version(self._application(self.pipeline, partition))
@@ -144,11 +161,15 @@ class DeltaLake(LakeTable):
                 *(Transaction(f"penstock//{p.topic_id}/{p.partition}", self.version + 1) for p in ends if exclusive),
             ],
         )
-        actions = [add_action(file, now_ms) for file in files]
-        known = self.version
-        self._commit_actions(actions, starts, properties, now, 1 if exclusive else COMMIT_TRIES)
-        self.refresh()
-        self.sync_log(known + 1)
+        pointer = self.number(application(self.pipeline))
+
+        def check() -> None:
+            self._check_starts(starts)
+            if self.number(application(self.pipeline)) != pointer:
+                raise LakeConflictError("another writer committed at the same time")
+
+        tries = 1 if exclusive else COMMIT_TRIES
+        self._commit_files(files, properties, tries, lambda error: self._landed(now, error), check)
         self._own = now
         with suppress(OSError):  # they stay for vacuum; the commit is done
             self.summaries.drop_older(before, now)
@@ -163,31 +184,71 @@ class DeltaLake(LakeTable):
         known = {partition: end for partition in starts if (end := self.end(partition)) is not None}
         check_starts(self.pipeline, known, starts)
 
-    def _commit_actions(
+    def check_takes_files(self) -> None:
+        settings = self.table.metadata().configuration
+        rules = [name for name in settings if name.startswith("delta.constraints.")]
+        if settings.get("delta.columnMapping.mode", "none") != "none":
+            rules.append("delta.columnMapping.mode")
+        for field in json.loads(self.table.schema().to_json())["fields"]:
+            rules += [f"{name} of {field['name']}" for name in field["metadata"] if name.startswith(COLUMN_RULES)]
+        if rules:
+            raise PenstockError(
+                f"the table at {self.uri} has {rules[0]}, which is not kept here: files cannot be added"
+            )
+
+    def append(self, files: Sequence[DataFile], batch: QueryBatch, check: Callable[[], None]) -> bool:
+        self.check_keeps_progress()
+        if self.has(batch):
+            return False
+        check()
+
+        def landed(error: Exception) -> bool:
+            try:
+                self.refresh()
+                return self.has(batch) if batch.query is not None else self.names(files)
+            except (DeltaError, OSError):
+                raise error from None
+
+        now_ms = int(time.time() * 1000)
+        properties = CommitProperties(
+            custom_metadata={BATCH_KEY: batch.to_json()},
+            max_commit_retries=100,
+            app_transactions=[Transaction(key, n, last_updated=now_ms) for key, n in batch.numbers().items()],
+        )
+        self._commit_files(files, properties, COMMIT_TRIES, landed, check)
+        return True
+
+    def _commit_files(
         self,
-        actions: list[Any],
-        starts: Mapping[TopicPartition, int],
+        files: Iterable[DataFile],
         properties: CommitProperties,
-        now: Stored,
         tries: int,
+        landed: Callable[[Exception], bool],
+        check: Callable[[], None],
     ) -> None:
-        """Makes one commit, and retries it unless it conflicts with another copy of this pipeline."""
+        """Makes one commit, and tries it again after a conflict that `check`, of the table as it is then, lets pass.
+
+        `landed` refreshes the table and tells whether it has a commit that raised an error.
+        """
+        now_ms = int(time.time() * 1000)
+        actions: list[Any] = [add_action(file, now_ms) for file in files]
         by = list(self.partition_by) or None
+        known = self.version
         for tried in range(tries):
-            pointer = self.table.transaction_version(application(self.pipeline))
             try:
                 schema = self.table.schema()
                 self.table.create_write_transaction(actions, "append", schema, by, commit_properties=properties)
-                return
+                break
             except (DeltaError, OSError) as error:
-                if self._landed(now, error):
-                    return
+                if landed(error):
+                    break
                 if not isinstance(error, CommitFailedError):
                     raise
-                self._check_starts(starts)
-                moved = self.table.transaction_version(application(self.pipeline)) != pointer
-                if moved or tried == tries - 1:
+                check()
+                if tried == tries - 1:
                     raise LakeConflictError(f"another writer committed at the same time: {error}") from error
+        self.refresh()
+        self.sync_log(known + 1)
 
     def _landed(self, now: Stored, error: Exception) -> bool:
         """Whether the table has a commit that raised an error: it names the commit's summary, or one that came of it.

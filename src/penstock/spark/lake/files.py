@@ -128,9 +128,14 @@ class DataFileWriter:
 
 def encodings(schema: pa.Schema) -> dict[str, Any]:
     """How a table's columns are encoded, as arguments of `pq.ParquetWriter`."""
-    packed = [name for name in PACKED_COLUMNS if name in schema.names]
+    packed = [field.name for field in schema if field.name in PACKED_COLUMNS and _is_integer(field.type)]
     others = [field.name for field in schema if field.name not in PLAIN_COLUMNS and not pa.types.is_nested(field.type)]
     return {"use_dictionary": others, "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED")}
+
+
+def _is_integer(kind: pa.DataType) -> bool:
+    """Whether Parquet keeps a type as 32 or 64 bits that can be subtracted."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
 
 
 def _apart(rows: pa.RecordBatch, by: tuple[str, ...]) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:

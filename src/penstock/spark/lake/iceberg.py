@@ -29,7 +29,7 @@ import os
 import re
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,6 +53,7 @@ from pyiceberg.utils.datetime import days_to_date
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.records.run import SeenEpoch
+from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.iceberg_catalog import with_confirmed_commits
@@ -62,6 +63,7 @@ from penstock.spark.limits import LAKE_COMMIT_MARKS, LAKE_SNAPSHOTS_KEPT
 
 logger = logging.getLogger(__name__)
 PROGRESS_KEY = "penstock.progress"
+BATCH_KEY = "penstock.batch"
 RETRIES = "commit.retry.num-retries"
 NAMESPACE = "lake"
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -108,6 +110,7 @@ class IcebergLake(LakeTable):
         columns: pa.Schema = RECORD_SCHEMA,
         partition_by: Sequence[str] = (),
         create: bool = True,
+        records: bool = True,
         storage_options: Mapping[str, str] | None = None,
     ) -> IcebergLake:
         """Opens the table, creating it and its catalog if they are missing and `create` says so; as `open_table`."""
@@ -123,7 +126,8 @@ class IcebergLake(LakeTable):
             raise
         except Exception as error:
             raise PenstockError(f"the table at {uri} cannot be opened: {one_line(error)}") from error
-        check_is_a_loads(uri, table.schema().as_arrow().names)
+        if records:
+            check_is_a_loads(uri, table.schema().as_arrow().names)
         lake = cls(table, uri, pipeline, options)
         if not lake.version:
             lake.destination().sync_above()
@@ -142,8 +146,20 @@ class IcebergLake(LakeTable):
     def version(self) -> int:
         return int(getattr(self.table.metadata, "last_sequence_number", 0))  # layout 1 counts no sequence
 
+    @property
+    def identity(self) -> str:
+        return str(self.table.metadata.table_uuid)
+
     def refresh(self) -> None:
         self.table.refresh()
+
+    def number(self, key: str) -> int | None:
+        text = self.table.metadata.properties.get(key)
+        return None if text is None else int(text)
+
+    def pipelines(self) -> list[str]:
+        properties = self.table.metadata.properties
+        return sorted(key[len(PROGRESS_KEY) + 1 :] for key in properties if key.startswith(f"{PROGRESS_KEY}."))
 
     def loaded(self) -> Summary:
         return self._summary(self.pipeline)
@@ -166,8 +182,9 @@ class IcebergLake(LakeTable):
             before = self._summary(self.pipeline)
             check_starts(self.pipeline, before.ends(), starts)
             marks = [*self._marks(), mark][-LAKE_COMMIT_MARKS:]
+            progress = before.after(starts, ends, gaps, epochs).to_json(commits=marks)
             try:
-                self._commit_once(paths, before.after(starts, ends, gaps, epochs).to_json(commits=marks), told)
+                self._commit_once(paths, {_key(self.pipeline): progress}, {PROGRESS_KEY: told})
                 break
             except Exception as error:
                 if self._landed(mark, error):
@@ -192,13 +209,50 @@ class IcebergLake(LakeTable):
         text = self.table.metadata.properties.get(_key(self.pipeline))
         return [] if text is None else [str(mark) for mark in json.loads(text).get("commits", ())]
 
-    def _commit_once(self, paths: list[str], progress: str, told: str) -> None:
+    def check_takes_files(self) -> None:
+        rules = [
+            f"{each.transform}({each.name})" for each in self.table.spec().fields if str(each.transform) != "identity"
+        ]
+        rules += [f"required column {each.name}" for each in self.table.schema().fields if each.required]
+        if rules:
+            raise PenstockError(
+                f"the table at {self.uri} has {rules[0]}, which is not kept here: files cannot be added"
+            )
+
+    def append(self, files: Sequence[DataFile], batch: QueryBatch, check: Callable[[], None]) -> bool:
+        paths = [self.location_of(file.path) for file in files]
+        properties = {key: str(number) for key, number in batch.numbers().items()}
+        for tried in range(COMMIT_TRIES):
+            self.forbid_retries()
+            if self.has(batch):
+                return tried > 0
+            check()
+            try:
+                self._commit_once(paths, properties, {BATCH_KEY: batch.to_json()})
+                break
+            except Exception as error:
+                try:
+                    self.refresh()
+                    landed = self.has(batch) if batch.query is not None else self.names(files)
+                except Exception:
+                    raise error from None
+                if landed:
+                    break
+                if not isinstance(error, CommitFailedException | FileNotFoundError):
+                    raise
+                if tried == COMMIT_TRIES - 1:
+                    raise LakeConflictError(f"other writers got in between every time: {error}") from error
+        self._forget_snapshots()
+        return True
+
+    def _commit_once(self, paths: list[str], properties: dict[str, str], told: dict[str, str]) -> None:
         transaction = self.table.transaction()
-        transaction.set_properties({_key(self.pipeline): progress})
+        if properties:
+            transaction.set_properties(properties)
         if paths:
-            transaction.add_files(paths, snapshot_properties={PROGRESS_KEY: told}, check_duplicate_files=False)
+            transaction.add_files(paths, snapshot_properties=told, check_duplicate_files=False)
         else:
-            with transaction.update_snapshot(snapshot_properties={PROGRESS_KEY: told}).fast_append():
+            with transaction.update_snapshot(snapshot_properties=told).fast_append():
                 pass
         transaction.commit_transaction()
 
@@ -230,9 +284,7 @@ class IcebergLake(LakeTable):
         assert self.table.metadata.properties[RETRIES] == "0"
 
     def progress(self) -> dict[TopicPartition, Progress]:
-        properties = self.table.metadata.properties
-        names = sorted(key[len(PROGRESS_KEY) + 1 :] for key in properties if key.startswith(f"{PROGRESS_KEY}."))
-        return combined(self._summary(name) for name in names)
+        return combined(self._summary(name) for name in self.pipelines())
 
     def _summary(self, pipeline: str) -> Summary:
         text = self.table.metadata.properties.get(_key(pipeline))
@@ -444,6 +496,10 @@ def _text(table: Table, name: str, value: Any) -> str | None:
 
 
 def _first_offset(table: Table, file: Any) -> int:
-    """The least offset of a file by its statistics: good enough to put files in order, as loads only go forward."""
-    low = (file.lower_bounds or {}).get(table.schema().find_field("offset").field_id)
+    """The least offset of a file by its statistics: good enough to put files in order, as loads only go forward.
+
+    0 in a table that is not a load's.
+    """
+    field = next((each for each in table.schema().fields if each.name == "offset"), None)
+    low = (file.lower_bounds or {}).get(field.field_id) if field is not None else None
     return int.from_bytes(low, "little", signed=True) if low else 0

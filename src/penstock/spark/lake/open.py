@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ def open_table(
     columns: pa.Schema = RECORD_SCHEMA,
     partition_by: Sequence[str] = (),
     create: bool = True,
+    records: bool = True,
     storage_options: Mapping[str, str] | None = None,
 ) -> LakeTable:
     """Opens a table, creating it if it is missing and `create` says so.
@@ -29,14 +31,15 @@ def open_table(
         uri: a path, or a URI of an object store.
         pipeline: whose ends the table's commits move.
         format: "delta", "iceberg", or "auto": what is there.
-        columns: those of a new table; an existing one must have the columns of a record and gets none added here.
+        columns: those of a new table; an existing one gets none added here.
         partition_by: columns by which a new table's files are apart; an existing one keeps its own.
         create: whether a table that is missing is made.
+        records: whether the table must have the columns of a record, as a load's have.
         storage_options: the store's, named as delta-rs names them; for Iceberg also `catalog.*`.
 
     Raises:
         ConfigError: an unknown format or an impossible location.
-        PenstockError: the table is missing, or is not a load's.
+        PenstockError: the table is missing, or is not a load's and must be.
     """
     if format not in (*FORMATS, "auto"):
         raise ConfigError(f"a table's format cannot be {format!r}: use delta or iceberg")
@@ -45,19 +48,22 @@ def open_table(
     missing = [name for name in partition_by if name not in columns.names]
     if missing:
         raise ConfigError(f"a table cannot be partitioned by {', '.join(missing)}: it has no such column")
+    told: dict[str, Any] = {
+        "columns": columns,
+        "partition_by": partition_by,
+        "create": create,
+        "records": records,
+        "storage_options": options,
+    }
     if (format_of(uri, options) if format == "auto" else format) == "delta":
         from penstock.spark.lake.delta import DeltaLake
 
-        return DeltaLake.open(
-            uri, pipeline, columns=columns, partition_by=partition_by, create=create, storage_options=options
-        )
+        return DeltaLake.open(uri, pipeline, **told)
     try:
         from penstock.spark.lake.iceberg import IcebergLake
     except ModuleNotFoundError as error:
         raise PenstockError(f"Iceberg tables need penstock[iceberg]: {error}") from None
-    return IcebergLake.open(
-        uri, pipeline, columns=columns, partition_by=partition_by, create=create, storage_options=options
-    )
+    return IcebergLake.open(uri, pipeline, **told)
 
 
 def format_of(uri: str, storage_options: Mapping[str, str]) -> Format:

@@ -60,11 +60,11 @@ class ReadTask(InputPartition):
 
 
 class LakeSource(DataSource):
-    """`format("penstock-lake")` with the plan of `rows_of` as the option `plan`."""
+    """`format("penstock-lake-rows")` with the plan of `rows_of` as the option `plan`."""
 
     @classmethod
     def name(cls) -> str:
-        return "penstock-lake"
+        return "penstock-lake-rows"
 
     def schema(self) -> StructType:
         return from_arrow_schema(_columns(json.loads(self.options["plan"])))

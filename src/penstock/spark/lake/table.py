@@ -9,7 +9,7 @@ a crash anywhere repeats a plan, and two copies of one pipeline cannot both comm
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
+from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
@@ -57,6 +58,11 @@ class LakeTable(ABC):
     @abstractmethod
     def version(self) -> int:
         """Grows with each commit: Delta's version, Iceberg's sequence number."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Tells the table from one that was dropped and made again in its place."""
 
     @abstractmethod
     def refresh(self) -> None:
@@ -99,6 +105,44 @@ class LakeTable(ABC):
         Raises:
             LakeConflictError: the table no longer ends where the plan began. Nothing was committed.
         """
+
+    @abstractmethod
+    def check_takes_files(self) -> None:
+        """Raises PenstockError for a table with rules that files written beside its library could break."""
+
+    @abstractmethod
+    def append(self, files: Sequence[DataFile], batch: QueryBatch, check: Callable[[], None]) -> bool:
+        """Adds the files of one batch in one atomic commit, unless the table has that batch.
+
+        Args:
+            files: what the tasks wrote, at least one.
+            batch: which batch of which query they are.
+            check: raises an error if the files do not fit the table as it is by now; asked before the first try, and
+                again after each commit of somebody else that got in its way.
+
+        Returns False if the table had the batch before; then nobody was asked to commit the files.
+
+        Raises:
+            PenstockError: the batch is of a query that the table knows otherwise (see `batches`).
+            LakeConflictError: others got in between every time. Nothing was committed.
+        """
+
+    @abstractmethod
+    def number(self, key: str) -> int | None:
+        """A number that a commit has set by `append`, as of the last refresh."""
+
+    @abstractmethod
+    def pipelines(self) -> list[str]:
+        """The names of the loads that feed the table."""
+
+    def has(self, batch: QueryBatch) -> bool:
+        """Whether the table had a batch at the last refresh. Raises PenstockError as `append` does."""
+        return batch.is_in(self.number)
+
+    def names(self, files: Sequence[DataFile]) -> bool:
+        """Whether the current version names one of some files."""
+        wanted = {file.path for file in files}
+        return any(file.path in wanted for file in self.files())
 
     @abstractmethod
     def progress(self) -> dict[TopicPartition, Progress]:

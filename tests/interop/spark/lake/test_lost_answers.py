@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
+pytest.importorskip("pyspark", reason="needs penstock[spark]")
 pytest.importorskip("pyiceberg", reason="needs penstock[iceberg]")
 
 from support.faulty_store import Fault
@@ -16,7 +17,11 @@ from support.lake_tables import CLICKS, load, only, rows, written
 from support.lossy_lake import COMMITS, MAKINGS, LossyLake
 
 from penstock.errors import PenstockError
+from penstock.spark.frames.options import FrameOptions
+from penstock.spark.frames.sink import commit, opened, target_of
+from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.maintenance import Maintenance
+from penstock.spark.lake.reading import batches_of
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.lake.verify import verify
 from penstock.spark.load.jobs import Result
@@ -168,3 +173,28 @@ def test_a_summary_that_cannot_be_deleted_spoils_no_commit(
     load(lake, 30, 40)
     assert lake.end(CLICKS) == 40
     check(place.open(name, "delta"), 40)
+
+
+@pytest.mark.parametrize("fault", [*APPLIED, Fault.FAILED])
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_batch_whose_commit_loses_its_answer_is_there_once(
+    place: LossyLake, name: str, table_format: str, fault: Fault
+) -> None:
+    told = FrameOptions(f"s3://lake/{name}", table_format, storage_options=place.options(table_format))
+    columns = rows([0]).schema
+    batches = [QueryBatch("q", 0, "clicks"), QueryBatch(), QueryBatch("q", 1, "clicks")]
+    for number, batch in enumerate(batches):
+        lake = opened(told, columns)
+        target = target_of(lake, columns)
+        report = target.write([rows([number])])
+        place.lose(COMMITS[table_format], fault)
+        assert commit(lake, target, [report], batch)
+        assert not place.waiting
+        if batch.query is not None:
+            again = opened(told, columns)
+            assert not commit(again, target_of(again, columns), [target.write([rows([number])])], batch)
+    found = opened(told, columns)
+    offsets = [each for some in batches_of(found, ["offset"]) for each in some.column("offset").to_pylist()]
+    assert sorted(offsets) == [0, 1, 2]
+    held = {each.path for each in found.destination().list("") if re.match(r"part-", each.path)}
+    assert held == {each.path for each in found.files()}

@@ -1,0 +1,1 @@
+"""DataFrames into lake tables: `format("penstock-lake")`."""

@@ -1,0 +1,29 @@
+"""`format("penstock-lake")`: the data source that Spark sees, and finds through the package `pyspark_penstock_lake`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from penstock.spark.frames.sink import BatchWriter, StreamWriter
+
+
+class LakeTables(DataSource):
+    """DataFrames into Delta and Iceberg tables."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "penstock-lake"
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from penstock.spark.frames.sink import BatchWriter  # pyarrow's import is for who writes
+
+        return BatchWriter(schema, self.options, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        from penstock.spark.frames.sink import StreamWriter
+
+        return StreamWriter(schema, self.options, overwrite)
