@@ -78,6 +78,14 @@ SINK_ROWS_AT_ONCE = 10_000
 """Rows that the sink turns into Python values at once; larger Arrow batches are gone through in parts."""
 SINK_PRODUCERS_MAX = 4
 """Producers that a Python worker keeps for later tasks; the one used longest ago ends beyond it."""
+SINK_BATCH_BYTES = 256 * KiB
+"""A batch that the transactional sink builds, before it is compressed; `kafka.batch.size` of it."""
+SINK_INLINE_BYTES = 64 * KiB
+"""Staged rows of a task that travel in its commit message; more of them go to a file."""
+SINK_IN_FLIGHT_PER_PARTITION = 5
+"""Batches of a partition that are under way at once: as many as a broker knows again when they are repeated."""
+SINK_IN_FLIGHT = 64
+"""Batches of all partitions that the driver has sent and that are not answered; they are in its memory."""
 LAKE_VERIFY_THREADS = 4
 """Files of a table that are read at once to prove it."""
 LAKE_RUNS_UNJOINED = 1 << 16

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.spark.limits import SINK_QUEUE_BYTES, SINK_QUEUE_RECORDS
+from penstock.spark.write.exactly_once import OPTIONS as EXACTLY_ONCE_OPTIONS
+from penstock.spark.write.exactly_once import ExactlyOnce, parse_exactly_once
 
 BOOTSTRAP = "kafka.bootstrap.servers"
-OWN = (BOOTSTRAP, "topic", "includeHeaders", "penstock.timestamps")
+OWN = (BOOTSTRAP, "topic", "includeHeaders", "penstock.timestamps", *EXACTLY_ONCE_OPTIONS)
 OF_SPARK = ("checkpointlocation", "queryname")
 """What Spark itself hands to a streaming sink beside the sink's options; lower case."""
+TRANSACTION_TIMEOUT = "transaction.timeout.ms"
 MAX_BLOCK_MS = 60_000
 DELIVERY_TIMEOUT_MS = 120_000
 """The Java producer's defaults of max.block.ms and delivery.timeout.ms."""
@@ -33,6 +36,7 @@ WHOLE_NUMBERS = frozenset(
     socket.send.buffer.bytes socket.timeout.ms statistics.interval.ms sticky.partitioning.linger.ms
     topic.metadata.refresh.interval.ms buffer.memory max.request.size max.block.ms send.buffer.bytes
     receive.buffer.bytes socket.connection.setup.timeout.max.ms
+    transaction.timeout.ms
     """.split()  # noqa: SIM905 - this many read better as words
 )
 TEXTS = frozenset(
@@ -61,8 +65,7 @@ REFUSED = {
     "partitioner.ignore.keys": "a column `partition` says where records go",
     "interceptor.classes": "Java classes cannot be used here",
     "metric.reporters": "Java classes cannot be used here",
-    "transactional.id": "the sink writes at least once, without transactions",
-    "transaction.timeout.ms": "the sink writes at least once, without transactions",
+    "transactional.id": "the sink writes at least once; for transactions set penstock.exactly.once",
     "sasl.jaas.config": "give the name and the password as kafka.sasl.username and kafka.sasl.password",
     "ssl.truststore.location": FILES,
     "ssl.truststore.type": FILES,
@@ -80,6 +83,7 @@ class WriteOptions:
         timestamps: whether a column `timestamp` becomes the records' time; the producer's clock otherwise.
         max_block_ms: how long a task waits for a topic's metadata.
         producer: librdkafka's settings, sorted by name.
+        exactly_once: how rows are written in transactions; None: at least once, without.
     """
 
     topic: str | None
@@ -87,6 +91,7 @@ class WriteOptions:
     timestamps: bool
     max_block_ms: int
     producer: tuple[tuple[str, str], ...]
+    exactly_once: ExactlyOnce | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -101,13 +106,18 @@ def parse(options: Mapping[str, str]) -> WriteOptions:
         raise ConfigError(f'option {BOOTSTRAP} is missing: "host:port", several separated by commas')
     if "topic" in given and not given["topic"].strip():
         raise ConfigError("option topic is empty; leave it out to let the column `topic` say where rows go")
+    spark = {name.lower(): value for name, value in options.items() if name.lower() in OF_SPARK}
+    exactly_once = parse_exactly_once(given, spark)
     settings = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    if exactly_once is None and TRANSACTION_TIMEOUT in settings:
+        raise ConfigError(f"option kafka.{TRANSACTION_TIMEOUT} has a meaning only with penstock.exactly.once = true")
     return WriteOptions(
         topic=given["topic"].strip() if "topic" in given else None,
         include_headers=_boolean(given, "includeHeaders", True),
         timestamps=_boolean(given, "penstock.timestamps", False),
         max_block_ms=int(settings.pop("max.block.ms", MAX_BLOCK_MS)),
         producer=tuple(sorted(_producer(settings).items())),
+        exactly_once=exactly_once,
     )
 
 

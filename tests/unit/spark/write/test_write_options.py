@@ -60,7 +60,7 @@ def test_weaker_acks_turn_idempotence_off_as_in_java(acks: str, idempotent: str)
         ({"includeHeaders": "yes"}, "option includeHeaders = 'yes' must be one of true, false"),
         ({"kafka.linger.ms": "5", "kafka.batch.size": "10k"}, "option kafka.batch.size = '10k' must be a whole number"),
         ({"kafka.value.serializer": "x"}, "kafka.value.serializer cannot be used: values are written as they are"),
-        ({"kafka.transactional.id": "x"}, "at least once, without transactions"),
+        ({"kafka.transactional.id": "x"}, "for transactions set penstock.exactly.once"),
         ({"kafka.ssl.truststore.location": "x"}, "certificates are given in PEM: ssl.ca.location"),
         ({"kafka.sasl.jaas.config": "x"}, "kafka.sasl.username and kafka.sasl.password"),
     ],

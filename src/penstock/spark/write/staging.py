@@ -1,0 +1,125 @@
+"""What a task of the transactional sink makes of its rows: record batches, compressed and whole but for their producer.
+
+A task does not know which producer will send its rows, for that is decided by the driver's commit. So it builds batches
+without a producer, one after the other in one run of bytes, and says where each begins (`StagedBatch`). Their own CRCs
+prove them later. Nothing here reads or writes files: see `staged_files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.records.batch import Buffer
+from penstock.records.builder import BatchBuilder, HeaderPairs
+from penstock.records.compression import Codec, Contexts
+from penstock.records.partitioner import partition_for_key
+from penstock.spark.write.rows import Row, SinkError
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBatch:
+    """Where a record batch lies in the bytes of its task, for which partition it is, and how many records it has."""
+
+    partition: int
+    position: int
+    size_bytes: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The rows of one task, ready to be sent: in the file `path`, or, where they are few, in `content`.
+
+    Attributes:
+        query: of which streaming query, or which write.
+        batch: the number of its microbatch; None of a write.
+    """
+
+    query: str
+    batch: int | None
+    batches: tuple[StagedBatch, ...] = ()
+    content: bytes = field(default=b"", repr=False)
+    path: str | None = None
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return sum(each.records for each in self.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class StagingPlan:
+    """How rows become batches: the partitions of the topic, and what a producer calls compression and batch size."""
+
+    topic: str
+    partitions: int
+    codec: Codec
+    level: int | None
+    batch_bytes: int
+
+
+class Stager:
+    """Builds the batches of one task.
+
+    Keys choose partitions as Kafka's producers do; rows without a key stay in one partition until its batch is full.
+
+    Args:
+        plan: how.
+        write: takes the bytes of each batch that is finished, in order.
+        first_partition: where rows without a key begin; tasks differ in it.
+        now_ms: the time of rows that have none.
+    """
+
+    def __init__(self, plan: StagingPlan, write: Callable[[Buffer], object], first_partition: int, now_ms: int) -> None:
+        self._plan = plan
+        self._write = write
+        self._sticky = first_partition % plan.partitions
+        self._now_ms = now_ms
+        self._builders: dict[int, BatchBuilder] = {}
+        self._contexts = Contexts()
+        self._position = 0
+        self._batches: list[StagedBatch] = []
+
+    def add(self, rows: Row) -> None:
+        """Takes rows. Raises SinkError for a partition that the topic does not have."""
+        columns = (rows.values, rows.keys, rows.partitions, rows.timestamps_ms, rows.headers)
+        for value, key, asked, timestamp_ms, headers in zip(*columns, strict=False):
+            self._add(self._partition_of(key, asked), timestamp_ms or self._now_ms, key, value, headers or ())
+
+    def finish(self) -> tuple[StagedBatch, ...]:
+        """Ends the batches that are not full, and tells of all."""
+        for partition in list(self._builders):
+            self._end(partition)
+        return tuple(self._batches)
+
+    def _partition_of(self, key: bytes | None, asked: int) -> int:
+        if asked == -1:
+            return self._sticky if key is None else partition_for_key(key, self._plan.partitions)
+        if not 0 <= asked < self._plan.partitions:
+            last = self._plan.partitions - 1
+            raise SinkError(
+                f"topic {self._plan.topic} has partitions 0 to {last}; a row's column `partition` is {asked}"
+            )
+        return asked
+
+    def _add(
+        self, partition: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: HeaderPairs
+    ) -> None:
+        builder = self._builders.get(partition)
+        if builder is None:
+            builder = self._builders[partition] = BatchBuilder(
+                codec=self._plan.codec, level=self._plan.level, contexts=self._contexts
+            )
+        builder.append(timestamp_ms, key, value, headers)
+        if builder.size_bytes >= self._plan.batch_bytes:
+            self._end(partition)
+            if partition == self._sticky:
+                self._sticky = (self._sticky + 1) % self._plan.partitions
+
+    def _end(self, partition: int) -> None:
+        builder = self._builders.pop(partition)
+        batch = builder.build()
+        self._write(batch)
+        self._batches.append(StagedBatch(partition, self._position, len(batch), builder.record_count))
+        self._position += len(batch)
