@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.broker import Client, Node
-from support.transaction_requests import ALONE, begin, coordinate, described, end
+from support.transaction_requests import ALONE, add, begin, codes_of, coordinate, described, end
 from support.transactions import TRANSACTIONAL_ID, in_transaction, transactional
 
 from penstock.coordinator.transaction.transaction import Producer
@@ -150,3 +150,17 @@ def test_few_partitions_go_without_frames_and_many_in_steps(node: Node) -> None:
     assert node.broker.outgoing.link(node.broker.node_id, VERIFICATION) is None
     transacted(node, client, producer, PARTITIONS_PER_STEP + 1)
     assert asked_itself(node) == {"AddPartitionsToTxn": 1, "WriteTxnMarkers": 1}
+
+
+def test_a_partition_that_is_not_in_the_transaction_is_found_without_frames(node: Node) -> None:
+    client = node.connect()
+    producer = begin(client, TRANSACTIONAL_ID, version=4)
+    added = client.ask(add(producer, ("orders", 0), of=TRANSACTIONAL_ID), 3)
+    assert codes_of(added.results_by_topic_v3_and_below) == {("orders", 0): ErrorCode.NONE}
+    batches = [transactional(epoch=producer.epoch, producer_id=producer.id) for _ in range(2)]
+    answer = client.ask(in_transaction("orders", *batches), 11).responses[0].partition_responses
+    assert [each.error_code for each in answer] == [ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE]
+    batches = [transactional(epoch=producer.epoch + 1, producer_id=producer.id) for _ in range(2)]
+    answer = client.ask(in_transaction("orders", *batches), 11).responses[0].partition_responses
+    assert {each.error_code for each in answer} == {ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert asked_itself(node) == {"AddPartitionsToTxn": 1}, "the client's"
