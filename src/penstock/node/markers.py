@@ -160,8 +160,8 @@ class Markers:
         for topic in delta.topics.values():
             waiting = self._unplaced.get(topic.name, {})
             found += [(topic.name, index) for index in topic.partitions if index in waiting]
-        for topic in delta.deleted_topics.values():
-            found += [(topic.name, index) for index in self._unplaced.get(topic.name, ())]
+        for gone in delta.deleted_topics.values():
+            found += [(gone.name, index) for index in self._unplaced.get(gone.name, ())]
         if found:
             self._do(self._place(self._take_unplaced(found)))
 
