@@ -52,6 +52,11 @@ FEATURES = (
         "Subscribing to a regular expression that the coordinator matches (RE2)",
         "yes, with `pip install 'penstock[regex]'`; refused without",
     ),
+    (
+        "Listing the transactions whose id matches a regular expression (RE2, as in Kafka)",
+        "yes, with `pip install 'penstock[regex]'`; refused without, and if the expression is so large that it could "
+        "take more than some 35 ms with one of the ids",
+    ),
     ("Share and streams groups", "not yet; configs of such groups are checked and kept, without meaning"),
     (
         "Transactions of both protocols (`transaction.version` 0-2), offsets committed in them, `read_committed`",

@@ -300,7 +300,7 @@ class Markers:
                 continue
             room -= len(part.partitions)
             reached: dict[int, int] = {}
-            is_settled = part.image is self._state.image and not self._slow
+            is_settled = part.image is self._state.image and not place[1] and not self._slow
             if is_settled or all(self._place_of(each, reached) == place for each in part.partitions):
                 parts.append(part)
             else:

@@ -41,8 +41,6 @@ DIFFERENCES: Mapping[str, str] = {
 }
 
 IN_HISTORIES: Mapping[tuple[str, str], str] = {
-    ("markers_of_strangers", "the same epoch, transaction version -1"): "Kafka fails inside and answers "
-    "UNKNOWN_SERVER_ERROR; to us a marker of a version that there is not is one of version 0",
     ("brokers_that_verify", "the same twice"): "Kafka answers every entry of a transactional id by the last one; we "
     "answer each",
 }

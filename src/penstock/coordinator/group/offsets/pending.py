@@ -2,7 +2,8 @@
 
 They are kept twice: by producer, since a marker ends the transaction of one, and by place, since everybody else asks
 about a group and a partition. So either costs what it touches, however many groups and transactions there are. What is
-here is bounded by what transactions have written that are still open, and those end by their timeouts.
+here is bounded by what transactions have written that are still open, and those end by their timeouts. There is no
+other limit, as there is none for offsets that are committed: those of one client may be as many, and stay for longer.
 """
 
 from __future__ import annotations
