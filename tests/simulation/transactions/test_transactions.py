@@ -15,7 +15,7 @@ from simulator.world.checks import Violation
 
 SEEDS = (1_000, 1_001)
 MORE_SEEDS = range(1_002, 1_040)
-TRIED_SEEDS = 8
+TRIED_SEEDS = 16
 REGRESSIONS = {
     "aborted transactions that only memory knew of were forgotten": ("transactions-full", 7),
     "a producer whose end was refused went on in the same epoch": ("transactions-calm", 31),
