@@ -256,7 +256,7 @@ class TransactionalClient(Process):
         if response is not None and not response.error_code:
             levels = {each.name: each.max_version_level for each in response.finalized_features}
             new = levels.get(TRANSACTION_VERSION, 0) >= BY_EPOCHS
-            self._anew = new != self.new and not always
+            self._anew |= new != self.new and not always
             self.new = new
 
     def _check_fenced(self, code: ErrorCode, what: str) -> None:

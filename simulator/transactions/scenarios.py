@@ -140,6 +140,12 @@ TRANSACTION_SCENARIOS = {
             durable=True,
         ),
         TransactionScenario(
+            "transactions-full",
+            "disks run full, and have room again; every record is flushed",
+            kinds=(cluster_faults.disk_full,),
+            durable=True,
+        ),
+        TransactionScenario(
             "transactions-directories",
             "replicas move between the log directories of their brokers, while these and their disks fail",
             kinds=(

@@ -161,6 +161,6 @@ MUTATIONS = {
     "a prepared end is forgotten": Mutation(prepared_end_is_forgotten, "transactions", 4, (ENDS, FINISHES)),
     "a guard is not voided": Mutation(guard_is_not_voided, "transactions-old", 1, (ENDS, FINISHES, *BROKEN)),
     "aborted transactions that only memory knows": Mutation(
-        aborted_only_in_memory, "transactions-power", 104, (ONLY_COMMITTED, ALL_OR_NOTHING)
+        aborted_only_in_memory, "transactions-full", 7, (ONLY_COMMITTED, ALL_OR_NOTHING)
     ),
 }

@@ -15,8 +15,12 @@ from simulator.world.checks import Violation
 
 SEEDS = (1_000, 1_001)
 MORE_SEEDS = range(1_002, 1_040)
-TRIED_SEEDS = 8
-REGRESSIONS = {"aborted transactions that only memory knew of were forgotten": ("transactions-power", 104)}
+TRIED_SEEDS = 16
+REGRESSIONS = {
+    "aborted transactions that only memory knew of were forgotten": ("transactions-full", 7),
+    "a producer whose end was refused went on in the same epoch": ("transactions-calm", 31),
+    "a log was looked at between the two renames of a move": ("transactions-directories", 55),
+}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -54,6 +58,17 @@ def test_everything_happens_that_is_to_be_survived() -> None:
     assert told > 20
     for what in ("fenced", "hasty ends", "_is_replaced", "repeated WriteTxnMarkersRequest", "repeated EndTxnRequest"):
         assert happened.get(what, 0) > 2, (what, happened)
+
+
+def test_members_of_a_group_lose_their_partitions_to_each_other() -> None:
+    happened: dict[str, int] = {}
+    for seed in (1, 2):
+        world = TransactionWorld(seed, TRANSACTION_SCENARIOS["transactions-members"])
+        world.run()
+        for what, count in world.transactions.happened.items():
+            happened[what] = happened.get(what, 0) + count
+    assert happened.get("members lost", 0) > 0, happened
+    assert happened.get("commits", 0) > 20, happened
 
 
 def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
