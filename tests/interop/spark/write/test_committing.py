@@ -4,6 +4,7 @@ each key once. Against Penstock, and where Java is there against Apache Kafka, w
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from interop.kafka_peer import KafkaPeer
+from pyspark import TaskContext
+from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.client.admin import Change, ConfigOperation, Resource, ResourceType, alter_configs, describe_configs
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client
@@ -20,13 +23,20 @@ from penstock.client.consumer import read_records
 from penstock.client.features import UpgradeType, describe_features, update_features
 from penstock.client.transactional import TRANSACTION_VERSION, Transactions
 from penstock.client.transactions import describe_transaction
-from penstock.errors import PenstockError, UnreachableError
+from penstock.errors import ConfigError, PenstockError, UnreachableError
 from penstock.records.partitioner import partition_for_key
 from penstock.spark.write.committing import Committer, Step
 from penstock.spark.write.markers import MARKERS, Marker
 from penstock.spark.write.options import parse
 from penstock.spark.write.rows import SinkError
-from penstock.spark.write.sink import partitions_of, stage
+from penstock.spark.write.sink import (
+    BATCH_PROPERTY,
+    QUERY_PROPERTY,
+    BatchWriter,
+    StreamWriter,
+    partitions_of,
+    stage,
+)
 from penstock.spark.write.staging import Staged
 from penstock.testing.broker import LocalBroker
 
@@ -355,3 +365,45 @@ def test_a_microbatch_longer_than_the_timeout_is_not_committed(tmp_path: Path) -
         hasty = Sink(broker, tmp_path, topic=sink.topic, **{"kafka.transaction.timeout.ms": str(2**31 - 1)})
         with pytest.raises(PenstockError, match=r"not above the brokers' transaction\.max\.timeout\.ms"):
             hasty.commit(0, hasty.stage(0))
+
+
+def test_what_spark_calls_stages_in_tasks_and_commits_in_the_driver(
+    broker: LocalBroker | KafkaPeer, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writers as Spark uses them: pickled to the tasks, made anew for the commit; microbatches and writes."""
+    given = {
+        "kafka.bootstrap.servers": broker.bootstrap,
+        "topic": sink.topic,
+        "penstock.exactly.once": "true",
+        "penstock.staging": sink.sink.staging,
+        "penstock.sink.id": sink.sink.sink_id,
+        "kafka.compression.type": "none",
+    }
+    schema = StructType([StructField("key", StringType()), StructField("value", StringType())])
+    rows = pa.record_batch({"key": pa.array(["0/0/0", "0/0/1"]), "value": pa.array(["a", "b" * 100_000])})
+    stream = StreamWriter(schema, given)
+    with pytest.raises(SinkError, match="Spark does not say which microbatch"):
+        stream.write(iter([rows]))
+    context = TaskContext()
+    context._localProperties = {QUERY_PROPERTY: QUERY, BATCH_PROPERTY: "7"}
+    context._partitionId = 1
+    monkeypatch.setattr(TaskContext, "_taskContext", context)
+    task = pickle.loads(pickle.dumps(stream))
+    lost, message = (pickle.loads(pickle.dumps(task.write(iter([rows])))) for _ in range(2))
+    assert not sink.written(), "no task writes to a broker"
+    with pytest.raises(SinkError, match="have staged batch 7 of query a-query, and batch 8 is to be committed"):
+        StreamWriter(schema, given).commit([message], 8)
+    for _ in range(2):
+        StreamWriter(schema, given).commit([message, None], 7)
+    assert sink.written() == expected(0, tasks=1, rows=2)
+    assert not Path(lost.staged.path).exists(), "a repeated task's file goes with the batch"
+    stream.abort([lost], 8)
+
+    write = BatchWriter(schema, {**given, "penstock.sink.id": "a-write", "penstock.write.id": "monday"}, False)
+    for _ in range(2):
+        written = pickle.loads(pickle.dumps(write))
+        written.commit([written.write(iter([rows]))])
+    assert sink.written() == expected(0, tasks=1, rows=2) + expected(0, tasks=1, rows=2)
+    assert list(Path(sink.sink.staging).iterdir()) == []
+    with pytest.raises(ConfigError, match="a stream has its query's id"):
+        StreamWriter(schema, {**given, "penstock.write.id": "monday"})
