@@ -25,7 +25,7 @@ from penstock.coordinator.runtime.transactions import TransactionEnd
 from penstock.errors import ErrorCode, PenstockError
 from penstock.log.manager import NotOpen
 from penstock.node.groups import OFFSETS_TOPIC, complete_transaction
-from penstock.node.limits import PARTITIONS_PER_STEP
+from penstock.node.limits import LOGS_OPENED_PER_STEP, PARTITIONS_PER_STEP
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Stepped, lazily, resident
 from penstock.protocol.api import ApiKey
@@ -66,7 +66,8 @@ def handle(node: Broker, request: Request[WriteTxnMarkersRequest], now_ms: int) 
     partitions = wanted(markers)
     while step := list(islice(partitions, PARTITIONS_PER_STEP)):
         some = [each for each in step if each is not None]
-        yield from resident(partial(open_logs, node, some))
+        for start in range(0, len(some), LOGS_OPENED_PER_STEP):
+            yield from resident(partial(open_logs, node, some[start : start + LOGS_OPENED_PER_STEP]))
         for each in some:
             writing.append(each, node.scheduler.now_ms)
         if len(step) == PARTITIONS_PER_STEP:

@@ -20,7 +20,7 @@ from support.transactions import (
 
 from penstock.errors import ErrorCode
 from penstock.log.operations import Write
-from penstock.node.limits import PARTITIONS_PER_STEP
+from penstock.node.limits import LOGS_OPENED_PER_STEP, PARTITIONS_PER_STEP
 from penstock.records.batch import headers
 from penstock.records.control import ControlType, control_records
 from penstock.security.authorizer import AclOperation, ResourceType
@@ -94,6 +94,18 @@ def test_many_partitions_are_done_in_steps(node: Node, client: Client) -> None:
     count = 3 * PARTITIONS_PER_STEP + 5
     node.create_topic("wide", partitions=count)
     assert ended(client, "wide", *range(count)) == {ErrorCode.NONE}
+
+
+def test_logs_are_opened_a_few_at_a_time(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever else needs the disk meanwhile waits for these only."""
+    opened: list[int] = []
+    monkeypatch.setattr(
+        "penstock.node.handlers.write_txn_markers.open_logs", lambda node, some: opened.append(len(some))
+    )
+    node.create_topic("many", partitions=PARTITIONS_PER_STEP)
+    assert ended(client, "many", *range(PARTITIONS_PER_STEP)) == {ErrorCode.NONE}
+    assert sum(opened) == PARTITIONS_PER_STEP
+    assert max(opened) == LOGS_OPENED_PER_STEP
 
 
 def test_a_marker_may_come_again(client: Client) -> None:
