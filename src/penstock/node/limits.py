@@ -19,6 +19,8 @@ STEPPED_FRAME_BYTES = 32 * KiB
 """Frames beyond this size are decoded in steps."""
 PARTITIONS_PER_STEP = 100
 """Partitions, topics or names of one request that are looked at in one step of it."""
+LOGS_OPENED_AT_ONCE = 10
+"""Logs that a WriteTxnMarkers request has opened at a time: others who need the disk wait for these only."""
 PARKED_REQUESTS_MAX = 100_000
 """Requests that wait for data, replicas or a timeout; the oldest fetch is answered early beyond it."""
 LEAVING_CONNECTIONS_MAX = 1_000

@@ -8,16 +8,17 @@ hand. Without the right the whole request is refused.
 Each marker is a control batch, appended as with acks=all: the answer leaves when all replicas have it, with an error
 for each partition. The slowest of several partitions does not keep the answer for the others: once one has its answer,
 the rest have MARKERS_SLOWEST_MS, and are REQUEST_TIMED_OUT then (in Kafka only after request.timeout.ms, as one by
-itself is here). A log that has to be opened holds back nothing but its own partition. A marker may come again, after
-any error and after none: then it is written again, and changes nothing. INVALID_PRODUCER_EPOCH is a marker behind the
-producer's epoch, TRANSACTION_COORDINATOR_FENCED one of a coordinator that another has followed; a partition without a
-replica here is UNKNOWN_TOPIC_OR_PARTITION; one that is not replicated in request.timeout.ms is REQUEST_TIMED_OUT. As in
-Kafka the answer has one entry a producer id, and the last error of a partition counts. Markers for `__consumer_offsets`
-are written by the group coordinator.
+itself is here). A log that has to be opened holds back nothing but its own partition; a few are opened at a time. A
+marker may come again, after any error and after none: then it is written again, and changes nothing.
+INVALID_PRODUCER_EPOCH is a marker behind the producer's epoch, TRANSACTION_COORDINATOR_FENCED one of a coordinator that
+another has followed; a partition without a replica here is UNKNOWN_TOPIC_OR_PARTITION; one that is not replicated in
+request.timeout.ms is REQUEST_TIMED_OUT. As in Kafka the answer has one entry a producer id, and the last error of a
+partition counts. Markers for `__consumer_offsets` are written by the group coordinator.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,7 @@ from penstock.errors import ErrorCode, PenstockError
 from penstock.log.manager import NotOpen
 from penstock.node.groups import OFFSETS_TOPIC, complete_transaction
 from penstock.node.handlers.transaction_coordinator import AskedByRequest
-from penstock.node.limits import MARKERS_SLOWEST_MS, PARTITIONS_PER_STEP
+from penstock.node.limits import LOGS_OPENED_AT_ONCE, MARKERS_SLOWEST_MS, PARTITIONS_PER_STEP
 from penstock.node.own_calls import Asked, OwnCall
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped, lazily
@@ -114,6 +115,8 @@ class Writing:
         self._node = node
         self._asked = asked
         self._errors: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+        self._opening = 0
+        self._closed: deque[Wanted] = deque()
         self._outstanding: dict[Wanted, tuple[Partition, Prepared] | None] = {}
         self._has_started = False
         self._hurries = False
@@ -123,6 +126,10 @@ class Writing:
     def append(self, wanted: Wanted, now_ms: int) -> None:
         """Appends a marker to one partition, or notes its error."""
         node = self._node
+        if self._opening >= LOGS_OPENED_AT_ONCE and node.logs.open_log(wanted.topic, wanted.index) is None:
+            self._outstanding[wanted] = None
+            self._closed.append(wanted)
+            return
         try:
             partition = node.replicas.leader(wanted.topic, wanted.index, now_ms)
             if isinstance(partition, ErrorCode):
@@ -138,6 +145,7 @@ class Writing:
                 partition.wait(prepared, ACKS_ALL, self, wanted, now_ms)
         except NotOpen as missing:
             self._outstanding[wanted] = None
+            self._opening += 1
             node.scheduler.when_open(missing, partial(self._opened, wanted))
         except PenstockError as error:
             self._note(wanted, error.code)
@@ -146,9 +154,17 @@ class Writing:
 
     def _opened(self, wanted: Wanted, now_ms: int) -> None:
         """The partition's log is open, or cannot be opened."""
-        if self._outstanding.pop(wanted, wanted) is None and not self._asked.done:
+        self._opening -= 1
+        if self._asked.done:
+            return
+        if self._outstanding.pop(wanted, wanted) is None:
             self.append(wanted, now_ms)
-            self._proceed(now_ms)
+        while self._closed and self._opening < LOGS_OPENED_AT_ONCE:
+            closed = self._closed.popleft()
+            del self._outstanding[closed]
+            self.append(closed, now_ms)
+        self._hurries = False
+        self._proceed(now_ms)
 
     def _end_in_group_coordinator(self, wanted: Wanted, now_ms: int) -> None:
         """The group coordinator writes the marker itself: pending offsets count from then on, or are dropped."""
@@ -180,18 +196,19 @@ class Writing:
         self._proceed(now_ms)
 
     def _proceed(self, now_ms: int) -> None:
-        """Answers if nothing is under way any more; else at the deadline, which is near once one has its answer."""
+        """Answers if nothing is under way any more; else at the deadline, which is near once one has its answer, and
+        since the last log was opened.
+        """
         if not self._has_started or self._asked.done:
             return
         if not self._outstanding:
             self._answer(now_ms)
         elif self._timer is None or (self._errors and not self._hurries):
-            if self._errors:
-                self._hurries = True
-                self._deadline_ms = min(self._deadline_ms, now_ms + MARKERS_SLOWEST_MS)
+            self._hurries = bool(self._errors)
+            deadline_ms = min(self._deadline_ms, now_ms + MARKERS_SLOWEST_MS) if self._errors else self._deadline_ms
             if self._timer is not None:
                 self._node.scheduler.timers.cancel(self._timer)
-            self._timer = self._node.scheduler.timers.at(self._deadline_ms, self._expire)
+            self._timer = self._node.scheduler.timers.at(deadline_ms, self._expire)
 
     def appended(self, slot: Any, code: ErrorCode, now_ms: int) -> None:
         """AppendWaiter: all replicas have the marker, or never will."""

@@ -22,7 +22,7 @@ from penstock.errors import ErrorCode
 from penstock.log.directory_operations import OpenLog
 from penstock.log.operations import Write
 from penstock.node.groups import OFFSETS_TOPIC
-from penstock.node.limits import MARKERS_SLOWEST_MS, PARTITIONS_PER_STEP
+from penstock.node.limits import LOGS_OPENED_AT_ONCE, MARKERS_SLOWEST_MS, PARTITIONS_PER_STEP
 from penstock.records.batch import headers
 from penstock.records.control import ControlType, control_records
 from penstock.security.authorizer import AclOperation, ResourceType
@@ -198,6 +198,22 @@ def test_a_log_that_is_long_in_opening_keeps_the_others_waiting_a_second_at_most
     node.advance(10)
     assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
     assert committed(client) == (2, []), "the marker of the request that was answered is not written late"
+
+
+def test_logs_are_opened_a_few_at_a_time(node: Node, client: Client) -> None:
+    """Whoever else needs the disk meanwhile waits for these only."""
+    count = 3 * LOGS_OPENED_AT_ONCE
+    node.broker.logs.table.open_logs_max = 1
+    node.create_topic("many", partitions=count)
+    assert ended(client, "many", *range(count)) == {ErrorCode.NONE}
+    written(client, "orders", transactional())
+    node.held = lambda operation: isinstance(operation, OpenLog)
+    client.send(markers(marker("many", *range(count)), marker("orders")), 2)
+    node.advance(10)
+    assert len([each for each in node.waiting_operations if isinstance(each, OpenLog)]) == LOGS_OPENED_AT_ONCE
+    assert committed(node.connect()) == (2, []), "a log that is open waits for none"
+    node.let_go()
+    assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
 
 
 def test_a_marker_goes_into_a_topic_that_recompresses_and_one_that_is_compacted(node: Node, client: Client) -> None:
