@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from penstock.client.client import EARLIEST, LATEST, Client
+from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Client
 from penstock.client.consumer import read_records
 
 
@@ -20,17 +20,18 @@ class Record(NamedTuple):
     timestamp_ms: int
 
 
-def records_of(bootstrap: str, topic: str) -> list[Record]:
-    """All records of a topic, sorted by partition and offset."""
-    return sorted(asyncio.run(_read(bootstrap, topic)), key=lambda record: record[:2])
+def records_of(bootstrap: str, topic: str, *, committed: bool = False) -> list[Record]:
+    """All records of a topic, or those that read_committed sees, sorted by partition and offset."""
+    isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
+    return sorted(asyncio.run(_read(bootstrap, topic, isolation)), key=lambda record: record[:2])
 
 
-async def _read(bootstrap: str, topic: str) -> list[Record]:
+async def _read(bootstrap: str, topic: str, isolation: int) -> list[Record]:
     found = []
     async with Client(bootstrap) as client:
         partitions = [(topic, index) for index in range(len((await client.topic(topic)).leaders))]
         starts = {p: at.offset for (_, p), at in (await client.offsets(partitions, EARLIEST)).items()}
-        ends = {p: at.offset for (_, p), at in (await client.offsets(partitions, LATEST)).items()}
-        async for partition, each in read_records(client, topic, starts, ends=ends):
+        ends = {p: at.offset for (_, p), at in (await client.offsets(partitions, LATEST, isolation=isolation)).items()}
+        async for partition, each in read_records(client, topic, starts, ends=ends, isolation=isolation):
             found.append(Record(partition, each.offset, each.key, each.value, tuple(each.headers), each.timestamp_ms))
     return found

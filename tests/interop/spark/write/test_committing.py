@@ -382,6 +382,7 @@ def test_what_spark_calls_stages_in_tasks_and_commits_in_the_driver(
     schema = StructType([StructField("key", StringType()), StructField("value", StringType())])
     rows = pa.record_batch({"key": pa.array(["0/0/0", "0/0/1"]), "value": pa.array(["a", "b" * 100_000])})
     stream = StreamWriter(schema, given)
+    monkeypatch.setattr(TaskContext, "_taskContext", None)  # a new one takes this place by itself
     with pytest.raises(SinkError, match="Spark does not say which microbatch"):
         stream.write(iter([rows]))
     context = TaskContext()
