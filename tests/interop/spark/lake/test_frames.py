@@ -46,14 +46,15 @@ def batches_done(checkpoint: Path) -> set[int]:
     return {int(each.name) for each in (checkpoint / "commits").glob("[0-9]*")}
 
 
+@pytest.mark.xdist_group("drivers beside a session")
 def test_a_driver_killed_between_the_tables_commit_and_sparks_own_doubles_nothing(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:
     publish(broker, "clicks", 3000)
     path, checkpoint = tmp_path / "pages", tmp_path / "checkpoint"
     driver = [sys.executable, killed_driver.__file__, broker.bootstrap, str(path), str(checkpoint)]
-    killed = subprocess.run(driver, start_new_session=True, timeout=300, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed = subprocess.run(driver, start_new_session=True, timeout=300, check=False, capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-3000:]
     assert (batches_done(checkpoint), DeltaTable(str(path)).version()) == ({0}, 2), "the table has batch 1, Spark not"
     run(spark, broker.bootstrap, path, checkpoint)
     publish(broker, "clicks", 300)

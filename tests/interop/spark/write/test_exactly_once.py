@@ -85,6 +85,7 @@ def test_writes_and_streams_are_written_once(spark: SparkSession, broker: LocalB
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("drivers beside a session")
 def test_a_driver_that_is_killed_again_and_again_writes_each_row_once(broker: LocalBroker, tmp_path: Path) -> None:
     broker.create_topic("in", PARTITIONS)
     broker.create_topic("out", PARTITIONS)
