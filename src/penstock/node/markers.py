@@ -270,6 +270,8 @@ class Markers:
 
     def _send(self, place: Place, destination: Destination, now_ms: int) -> None:
         destination.planned = False
+        if destination.under_way:
+            return
         parts = self._next_parts(place, destination)
         peer = self._state.peer(place[0])
         if not parts or self._state.stopping:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from interop.coordinator.offset_peer import answers_of_kafka
-from unit.coordinator.world import START_MS, Answer, World
+from unit.coordinator.one_partition import START_MS
+from unit.coordinator.world import Answer, World
 
 from penstock.coordinator.group import maintenance
 from penstock.coordinator.group.offsets.state import Offsets

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from interop.coordinator.transaction_peer import answers_of_kafka
-from unit.coordinator.transaction.transaction_world import START_MS, Answer, World
+from unit.coordinator.one_partition import START_MS
+from unit.coordinator.transaction.transaction_world import Answer, World
 
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.transaction import ending as endings

@@ -119,6 +119,7 @@ class Writing:
         self._closed: deque[Wanted] = deque()
         self._outstanding: dict[Wanted, tuple[Partition, Prepared] | None] = {}
         self._has_started = False
+        self._has_answered = False
         self._hurries = False
         self._timer: Timer | None = None
         self._deadline_ms = deadline_ms
@@ -155,7 +156,7 @@ class Writing:
     def _opened(self, wanted: Wanted, now_ms: int) -> None:
         """The partition's log is open, or cannot be opened."""
         self._opening -= 1
-        if self._asked.done:
+        if self._has_answered or self._asked.done:
             return
         if self._outstanding.pop(wanted, wanted) is None:
             self.append(wanted, now_ms)
@@ -199,7 +200,7 @@ class Writing:
         """Answers if nothing is under way any more; else at the deadline, which is near once one has its answer, and
         since the last log was opened.
         """
-        if not self._has_started or self._asked.done:
+        if not self._has_started or self._has_answered or self._asked.done:
             return
         if not self._outstanding:
             self._answer(now_ms)
@@ -232,6 +233,9 @@ class Writing:
         self._answer(now_ms)
 
     def _answer(self, now_ms: int) -> None:
+        """Once. A long answer is not there at once, and one that nobody takes never is."""
+        self._has_answered = True
+        self._closed.clear()
         if self._timer is not None:
             self._node.scheduler.timers.cancel(self._timer)
         self._asked.answer(response(self._errors), now_ms)

@@ -116,13 +116,23 @@ def opened(options: FrameOptions, rows: pa.Schema) -> LakeTable:
                 "that no load brought: write to a table of its own"
             )
         if options.merge_schema and (new := lacking(rows, lake.columns)):
+            check_names(new, lake)
             lake.add_columns(new)
         check_fits(rows, lake.columns, lake.partition_by)
     return lake
 
 
+def check_names(new: Iterable[pa.Field], lake: LakeTable) -> None:
+    """Raises UnfitError for a new column whose name is one of the table's to Spark, which tells no case apart."""
+    there = {name.lower(): name for name in lake.columns.names}
+    for each in new:
+        if name := there.get(each.name.lower()):
+            raise UnfitError(f"column {each.name} differs from the table's {name} by case only: rename it")
+
+
 def check_still_fits(lake: LakeTable, rows: pa.Schema, written: Iterable[Written]) -> None:
     """Raises UnfitError if files that tasks wrote do not fit the table as it is by now."""
+    lake.check_takes_files()
     by = tuple(lake.partition_by)
     for each in written:
         if each.identity != lake.identity:
@@ -217,6 +227,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         batch = QueryBatch(self._query, batchId, self._options.name)
         assert self._lake is not None, "Spark makes a writer for the commit"
+        newest = self._lake.number(batch.key)
+        if newest is not None and batchId < newest:
+            discard(self._target.destination, [each for each in messages if isinstance(each, Written)])
+            raise PenstockError(
+                f"the table has batch {newest} of this query, and the checkpoint goes on with batch {batchId}: it is "
+                "an older copy, and its batches may have other rows\n"
+                "  restore the newer one, or begin with a new checkpoint and a new name where this one ended"
+            )
         commit(self._lake, self._target, messages, batch)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

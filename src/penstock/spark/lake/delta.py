@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 from uuid import UUID
 
 import pyarrow as pa
@@ -436,6 +436,6 @@ def add_action(file: DataFile, now_ms: int, *, data_change: bool = True) -> AddA
         "maxValues": dict(file.high),
         "nullCount": {**dict.fromkeys(file.low, 0), **file.nulls},
     }
-    path = quote(file.path, safe="/=")
     told = json.dumps(stats, ensure_ascii=False)  # delta-rs reads escaped surrogate pairs wrongly
-    return AddAction(path, file.size_bytes, dict(file.partition_values), now_ms, data_change, told)
+    # delta-rs makes a URI of the path by itself
+    return AddAction(file.path, file.size_bytes, dict(file.partition_values), now_ms, data_change, told)

@@ -35,6 +35,11 @@ from penstock.spark.write.staging import Staged
 from penstock.spark.write.stamping import Planned, planned, stamp
 from penstock.spark.write.transaction_sending import Piece, TransactionSending
 
+NOT_KNOWN = (
+    "Whether the batch was committed is told by the sink's marker: the same batch, or a write with the same"
+    " penstock.write.id, can be sent again and is not doubled"
+)
+
 
 class Step(Enum):
     """What a commit has just done, in order."""
@@ -99,16 +104,16 @@ class Committer:
         if not is_new(marker, batch, options.sink_id, options.replaces):
             return False
         try:
-            try:
-                await self._send(client, transactions, batch, planned(stages))
-            except PenstockError:
-                with suppress(PenstockError):
-                    await transactions.end(committed=False)
-                raise
-            self._reached(Step.ALL_SENT)
+            await self._send(client, transactions, batch, planned(stages))
+        except PenstockError as error:
+            with suppress(PenstockError):
+                await transactions.end(committed=False)
+            raise explained(error, "Nothing was committed", options) from None
+        self._reached(Step.ALL_SENT)
+        try:
             await transactions.end(committed=True)
         except RequestError as error:
-            raise explained(error, options) from None
+            raise explained(error, NOT_KNOWN, options) from None
         self._reached(Step.ENDED)
         return True
 
@@ -181,11 +186,11 @@ async def last_marker(client: Client, sink_id: str) -> Marker | None:
     return found
 
 
-def explained(error: RequestError, options: ExactlyOnce) -> PenstockError:
-    """An error of a transaction with what to do."""
-    if error.code in FENCED:
+def explained(error: PenstockError, outcome: str, options: ExactlyOnce) -> PenstockError:
+    """An error of a transaction with what it means for the batch, and what to do."""
+    if isinstance(error, RequestError) and error.code in FENCED:
         return SinkError(
-            f"{error}. Nothing was committed. If the microbatch takes longer than kafka.transaction.timeout.ms ="
+            f"{error}. {outcome}. If the microbatch takes longer than kafka.transaction.timeout.ms ="
             f" {options.transaction_timeout_ms}, raise it, or make microbatches smaller; if another driver runs with"
             f" penstock.sink.id = {options.sink_id}, stop one of the two"
         )

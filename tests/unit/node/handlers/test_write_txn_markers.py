@@ -216,6 +216,40 @@ def test_logs_are_opened_a_few_at_a_time(node: Node, client: Client) -> None:
     assert set(errors_of(client.receive()).values()) == {ErrorCode.NONE}
 
 
+def test_logs_that_open_when_nobody_waits_any_more_get_no_marker(node: Node, client: Client) -> None:
+    count = 3 * LOGS_OPENED_AT_ONCE
+    node.broker.logs.table.open_logs_max = 1
+    node.create_topic("many", partitions=count)
+    assert ended(client, "many", *range(count)) == {ErrorCode.NONE}
+    written(client, "orders", transactional())
+    node.held = lambda operation: isinstance(operation, OpenLog)
+    client.send(markers(marker("many", *range(count)), marker("orders")), 2)
+    node.advance(10)
+    node.broker.disconnected(client.number, node.now_ms)
+    node.run()
+    node.advance(MARKERS_SLOWEST_MS + 50)
+    opening = [each for each in node.waiting_operations if isinstance(each, OpenLog)]
+    before = len(node.ran)
+    node.let_go()
+    assert len(opening) == LOGS_OPENED_AT_ONCE
+    assert [each for each in node.ran[before:] if isinstance(each, OpenLog)] == opening, "no other one is opened"
+
+
+def test_a_long_answer_leaves_once_though_a_log_opens_meanwhile(node: Node, client: Client) -> None:
+    node.broker.logs.table.open_logs_max = 1
+    node.create_topic("many", partitions=3)
+    assert ended(client, "many", *range(3)) == {ErrorCode.NONE}
+    written(client, "orders", transactional())
+    node.held = lambda operation: isinstance(operation, OpenLog)
+    more = [marker("orders", producer_id=10_000 + number) for number in range(700)]
+    client.send(markers(marker("many", *range(3)), *more), 2)
+    node.advance(MARKERS_SLOWEST_MS + 50)
+    node.let_go()
+    codes = errors_of(client.receive())
+    assert [codes[PRODUCER_ID, "many", each] for each in range(3)] == [ErrorCode.REQUEST_TIMED_OUT] * 3
+    assert ended(client, "orders") == {ErrorCode.NONE}, "the connection is open"
+
+
 def test_a_marker_goes_into_a_topic_that_recompresses_and_one_that_is_compacted(node: Node, client: Client) -> None:
     node.create_topic("odd", cleanup_policy="compact", compression_type="gzip")
     written(client, "odd", transactional(b"x" * 1000))

@@ -13,16 +13,18 @@ pytest.importorskip("pyspark", reason="needs penstock[spark]")
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyiceberg", reason="needs penstock[iceberg]")
 
+from dataclasses import replace  # noqa: E402
 from datetime import UTC, date, datetime  # noqa: E402
 
 from deltalake import DeltaTable  # noqa: E402
+from pyspark.sql.pandas.types import from_arrow_schema  # noqa: E402
 from support.lake_tables import load  # noqa: E402
 from support.lake_tables import opened as a_loads_table  # noqa: E402
 
 from penstock.errors import PenstockError  # noqa: E402
 from penstock.spark.frames.columns import UnfitError  # noqa: E402
 from penstock.spark.frames.options import FrameOptions  # noqa: E402
-from penstock.spark.frames.sink import Written, abort, commit, opened, target_of  # noqa: E402
+from penstock.spark.frames.sink import StreamWriter, Written, abort, commit, opened, target_of  # noqa: E402
 from penstock.spark.lake.batches import QueryBatch  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
 from penstock.spark.lake.reading import batches_of  # noqa: E402
@@ -65,6 +67,45 @@ def test_a_batch_that_is_offered_again_is_left_alone_and_its_files_are_deleted(o
     assert ids_of(options) == [1, 2, 3, 4]
     lake = opened(options, COLUMNS)
     assert files_in(lake) == {each.path for each in lake.files()}
+
+
+def test_an_older_copy_of_a_checkpoint_is_refused(options: FrameOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.spark.frames.sink.query_of", lambda options: "q")
+    given = {"path": options.path, "tableFormat": options.table_format, "checkpointLocation": "/nowhere"}
+    writer = StreamWriter(from_arrow_schema(COLUMNS), given, False)
+    for number in range(3):
+        writer.commit([writer.write(iter([rows(number)]))], number)
+    with pytest.raises(
+        PenstockError, match="the table has batch 2 of this query, and the checkpoint goes on with batch 1"
+    ):
+        writer.commit([writer.write(iter([rows(7)]))], 1)
+    writer.commit([writer.write(iter([rows(2)]))], 2)
+    assert ids_of(options) == [0, 1, 2]
+    lake = opened(options, COLUMNS)
+    assert files_in(lake) == {each.path for each in lake.files()}
+
+
+def test_partitions_of_any_text_are_read_back_and_kept(options: FrameOptions) -> None:
+    options = replace(options, partition_by=("page",))
+    values = ["a b", "\u00fc", "a/b", "a%2Fb", "x=y"]
+    lake = opened(options, COLUMNS)
+    target = target_of(lake, COLUMNS)
+    batch = pa.RecordBatch.from_pydict({"id": list(range(len(values))), "page": values}, schema=COLUMNS)
+    assert commit(lake, target, [target.write([batch])], QueryBatch())
+    lake = opened(options, COLUMNS)
+    assert files_in(lake) == {each.path for each in lake.files()}
+    found = [row for some in batches_of(lake, ["id", "page"]) for row in some.to_pylist()]
+    assert sorted(found, key=lambda row: row["id"]) == batch.to_pylist()
+    if options.table_format == "delta":
+        table = DeltaTable(options.path)
+        assert table.vacuum(retention_hours=0, enforce_retention_duration=False, full=True) == []
+        assert table.to_pyarrow_table().num_rows == len(values)
+
+
+def test_a_column_that_differs_by_case_is_not_added(options: FrameOptions) -> None:
+    opened(options, COLUMNS)
+    with pytest.raises(UnfitError, match="column Page differs from the table's page by case only"):
+        opened(replace(options, merge_schema=True), pa.schema([("id", pa.int64()), ("Page", pa.string())]))
 
 
 def test_rows_of_no_query_are_added_each_time(options: FrameOptions) -> None:
