@@ -22,7 +22,7 @@ from penstock.spark.java import find_java
 
 pytestmark = pytest.mark.spark
 
-TIMEOUT_S = 240
+TIMEOUT_S = 400
 FETCHING_ATTRIBUTES = {"src", "srcset", "poster", "data", "background"}
 
 

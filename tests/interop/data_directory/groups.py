@@ -168,6 +168,8 @@ class GroupHistory:
 
     async def _see(self, client: Client) -> tuple[dict[str, GroupState], dict[str, dict[tuple[str, int], Committed]]]:
         """All groups with their members, and all offsets."""
+        for group in EMPTY:  # its coordinator has loaded it; until then it is not listed
+            await groups.committed(client, group)
         states, offsets = {}, {}
         for listed in await groups.list_groups(client):
             state = await groups.describe_group(client, listed.group_id)
