@@ -19,7 +19,22 @@ from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError, PenstockError
 from penstock.spark.lake.records import DATE, with_date
 
-KEPT = frozenset("boolean byte short integer long float double decimal string binary date timestamp".split())  # noqa: SIM905
+KEPT = frozenset(
+    [
+        "boolean",
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "decimal",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+    ]
+)
 KEPT_TIMES = frozenset(["timestamp_ntz"])
 """Kept by Delta and Iceberg alike, but without a time zone."""
 WIDER = (

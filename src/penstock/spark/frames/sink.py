@@ -237,5 +237,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
         commit(self._lake, self._target, messages, batch)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         abort(self._target.destination, messages)
