@@ -4,6 +4,7 @@ examples:
   penstock lake maintain lake/clicks                   compact, expire, vacuum: all that is due
   penstock lake maintain lake/clicks --dry-run
   penstock lake maintain lake/clicks --only compact --target-mb 256
+  penstock lake erase lake/clicks --where "user_id = '4711'" --execute
   penstock lake show lake/clicks
 """
 
@@ -13,26 +14,24 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli import lake_erase
 from penstock.cli.common import (
     add_action,
     add_actions,
     add_flag,
     add_json,
     add_option,
-    add_pairs,
     check_modules,
-    pairs,
     run_action,
 )
+from penstock.cli.lake_table import LAKE_MODULES, add_table, open_named
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.spark.lake.ranges import Range
     from penstock.spark.lake.records import Claim, Progress
-    from penstock.spark.lake.table import LakeTable
 
-SUMMARY = "compact, vacuum and inspect lake tables"
-LAKE_MODULES = ("numpy", "pyarrow", "deltalake")
+SUMMARY = "compact, vacuum and inspect lake tables, and erase rows of them"
 STEPS = ("compact", "expire", "vacuum")
 run = run_action
 
@@ -58,40 +57,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_flag(maintain, "--force", "allow --keep-hours below 24, when no load is running")
     add_flag(maintain, "--dry-run", "show what would be done; do nothing")
     add_json(maintain)
+    lake_erase.register(actions)
     show = add_action(actions, "show", show_action, "show a table and how far its pipelines are")
     add_table(show)
     add_json(show)
-
-
-def add_table(parser: argparse.ArgumentParser) -> None:
-    """Adds the table, its format and its store's options."""
-    parser.add_argument("table", metavar="TABLE", help="directory or URI of the table")
-    parser.add_argument(
-        "--table-format",
-        choices=["auto", "delta", "iceberg"],
-        default="auto",
-        help="format of the table (default: auto-detected)",
-    )
-    what = "option of the store, such as AWS_ENDPOINT_URL, or of an Iceberg catalog, such as catalog.uri"
-    add_pairs(parser, "--storage-option", what)
-
-
-def open_named(arguments: argparse.Namespace, pipeline: str, *, records: bool = True) -> LakeTable:
-    """The table that the arguments of `add_table` name; `records`: it must be a load's.
-
-    Raises PenstockError if there is none.
-    """
-    check_modules("a lake table", LAKE_MODULES, "spark")
-    from penstock.spark.lake.open import open_table
-
-    return open_table(
-        arguments.table,
-        pipeline,
-        format=arguments.table_format,
-        create=False,
-        records=records,
-        storage_options=pairs(arguments.storage_option, "--storage-option"),
-    )
 
 
 def maintain_action(arguments: argparse.Namespace) -> int:

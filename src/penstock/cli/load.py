@@ -30,7 +30,7 @@ from penstock.cli.common import (
     pairs,
     with_client,
 )
-from penstock.cli.lake import LAKE_MODULES
+from penstock.cli.lake_table import LAKE_MODULES
 from penstock.cli.output import counted
 from penstock.cli.spark import add_spark_session
 from penstock.cli.stopping import Stopping, stopped_by_signals

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.common import add_flag, add_option, check_modules
-from penstock.cli.lake import add_table, open_named
+from penstock.cli.lake_table import add_table, open_named
 from penstock.cli.output import counted
 from penstock.errors import UsageError
 

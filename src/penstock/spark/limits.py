@@ -104,3 +104,9 @@ LAKE_COMPARE_BYTES = 64 * MiB
 """The same in bytes, as they are encoded in the table's files."""
 LAKE_COMPARE_TRIES = 10
 """How often a part of that is begun anew because retention took records from under it."""
+LAKE_ERASURE_BYTES_PER_COMMIT = 512 * MiB
+"""Files that an erasure writes anew before it commits them, by their size."""
+LAKE_ERASURE_ROUNDS = 100
+"""How often an erasure looks for files that came while it looked at others."""
+LAKE_ERASURE_MEMORY = "1GiB"
+"""What the evaluation of an erasure's condition may hold, as DuckDB writes it."""

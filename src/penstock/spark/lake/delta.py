@@ -32,6 +32,7 @@ from penstock.records.run import SeenEpoch
 from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.destination import Destination, table_uri
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
+from penstock.spark.lake.ranges import Range
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
 from penstock.spark.lake.summaries import Stored, Summaries, application
 from penstock.spark.lake.table import LakeTable, TableFile, check_is_a_loads, check_starts, new_columns
@@ -285,6 +286,19 @@ class DeltaLake(LakeTable):
         for name in set(history or {}) - set(names):
             self._stored(name)  # fails if a commit names a summary that is not there
         return found if names else list((history or {}).values())
+
+    def write_erased(self, rows: Mapping[TopicPartition, Sequence[Range]]) -> list[tuple[Stored, Stored]]:
+        """Writes the summaries that pipelines have once these rows are erased: of each what it is, and will be.
+
+        Raises PenstockError for a table whose progress is still in its history.
+        """
+        stored = self.stored()
+        if {each.pipeline for each in self.all_summaries()} - stored.keys():
+            raise PenstockError(
+                f"the table at {self.uri} is of an early Penstock: let its loads commit once before rows are erased"
+            )
+        changed = [(before, before.summary.erased(rows)) for before in stored.values()]
+        return [(before, self.summaries.write(now, before)) for before, now in changed if now is not None]
 
     def stored(self) -> dict[str, Stored]:
         """The summary of every pipeline that has one."""

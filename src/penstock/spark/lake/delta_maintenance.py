@@ -3,7 +3,8 @@
 Compaction writes the merged file itself (delta-rs's own would put the newest rows first) and replaces its parts in one
 commit that changes no data. Two compactions, or a compaction and a deletion of rows, may not both win: both kinds of
 commit take away the same file, which Delta refuses, and a compaction also takes an application transaction of its own.
-A load only adds files, so it never stands in the way.
+A load only adds files, so it never stands in the way of a compaction. An erasure's commit replaces files, too, and
+writes the summaries of the pipelines whose rows it takes: a load that commits at the same moment plans again.
 
 Expiry writes a checkpoint and removes log entries older than `delta.logRetentionDuration`; it does not need
 `keep_hours`, which only concerns data files. Vacuum deletes data files that no version of the kept hours refers to,
@@ -13,18 +14,26 @@ and progress summaries that no commit named.
 from __future__ import annotations
 
 import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
 
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from penstock.errors import PenstockError
 from penstock.spark.lake.compaction import bins_of, merge
 from penstock.spark.lake.delta import LOG_DIRECTORY, DeltaLake, add_action
-from penstock.spark.lake.records import DataFile
-from penstock.spark.lake.steps import Figures, Steps
+from penstock.spark.lake.records import DataFile, LakeConflictError
+from penstock.spark.lake.steps import Erased, Figures, Steps
+from penstock.spark.lake.summaries import application
 from penstock.spark.lake.table import TableFile
 
 COMPACTION = "penstock/compaction"
+ERASURE_KEY = "penstock.erasure"
+REPLACE_TRIES = 100
+"""A load may commit several times a second, and each commit of it is in the way of an erasure's."""
 
 
 class DeltaSteps(Steps):
@@ -75,6 +84,56 @@ class DeltaSteps(Steps):
         lake.refresh()
         lake.sync_log(known + 1)
         return True
+
+    def replace(self, files: Sequence[TableFile], added: Sequence[DataFile], erased: Erased) -> bool:
+        lake = self._lake
+        if lake.table.metadata().configuration.get("delta.appendOnly", "false").lower() == "true":
+            raise PenstockError(f"the table at {lake.uri} has delta.appendOnly: rows cannot be erased from it")
+        wanted = {file.path for file in files}
+        mark = uuid.uuid4().hex
+        for _ in range(REPLACE_TRIES):
+            lake.refresh()
+            if not wanted <= {file.path for file in lake.files()}:
+                return False
+            pairs = lake.write_erased(erased.rows)
+            now_ms = int(time.time() * 1000)
+            actions: list[AddAction | RemoveAction] = [
+                *(add_action(file, now_ms) for file in added),
+                *(RemoveAction(f.path, True, now_ms, f.size_bytes, dict(f.partition_values)) for f in files),
+            ]
+            numbers = {COMPACTION: lake.version, **{application(now.summary.pipeline): now.number for _, now in pairs}}
+            properties = CommitProperties(
+                custom_metadata={ERASURE_KEY: f"{erased.id}/{mark}"},
+                max_commit_retries=0,
+                app_transactions=[Transaction(name, number, last_updated=now_ms) for name, number in numbers.items()],
+            )
+            by = list(lake.partition_by) or None
+            known = lake.version
+            try:
+                schema = lake.table.schema()
+                lake.table.create_write_transaction(actions, "append", schema, by, commit_properties=properties)
+            except (DeltaError, OSError) as error:
+                lake.refresh()  # the answer may be lost: the log says
+                entries = lake.table.history(lake.version - known or 1)
+                if not any(str(entry.get(ERASURE_KEY, "")).endswith(mark) for entry in entries):
+                    if isinstance(error, CommitFailedError):
+                        continue
+                    raise
+            lake.refresh()
+            lake.sync_log(known + 1)
+            for before, now in pairs:
+                with suppress(OSError):  # they stay for vacuum; the commit is done
+                    lake.summaries.drop_older(before, now)
+            return True
+        raise LakeConflictError(f"other writers of {lake.uri} got in between {REPLACE_TRIES} times")
+
+    def forget(self, files: Sequence[str], before_ms: int) -> None:
+        self._lake.refresh()
+        named = {file.path for file in self._lake.files()}
+        where = self._lake.destination()
+        for path in files:
+            if path not in named:
+                where.delete(path)
 
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:
         if dry_run:

@@ -11,6 +11,8 @@ LAKE_SEALED_PER_PIPELINE).
 Beside its end a partition has the leader epoch of the last batch before it, so that the next plan can ask the brokers
 whether their log still has it there; and the ranges of which that was once not so (reason "diverged").
 
+Rows that are erased later become gaps, too: in a sealed range their fingerprints are added to its own.
+
 The fingerprint of offsets [start, end) is F(end) - F(start) modulo 2^64, F being a mixing function. So it adds up over
 ranges that touch, however they are cut, and two different sets of offsets have the same one by chance only.
 """
@@ -27,8 +29,8 @@ from uuid import UUID
 
 from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
-from penstock.spark.lake.ranges import GapRange, Range, union
-from penstock.spark.lake.records import DIVERGED, Claim, Gap, Progress, Sealed, TopicPartition
+from penstock.spark.lake.ranges import GapRange, Range, clip, union, without
+from penstock.spark.lake.records import DIVERGED, ERASED, Claim, Gap, Progress, Sealed, TopicPartition
 from penstock.spark.limits import LAKE_DIVERGED_PER_PARTITION, LAKE_GAPS_PER_PIPELINE, LAKE_SEALED_PER_PIPELINE
 
 MASK = (1 << 64) - 1
@@ -84,6 +86,18 @@ class Folded:
             self.gaps.append((start, stop, gap[2]))
         self.end = end
 
+    def erase(self, ranges: Sequence[Range]) -> None:
+        """Notes that offsets of sorted disjoint ranges have no row any more; of those that it has loaded."""
+        sealed_end = self.sealed[-1].end if self.sealed else self.start
+        self.sealed = [_without_rows(each, clip(ranges, [(each.start, each.end)])) for each in self.sealed]
+        known = union((start, end) for start, end, _ in self.gaps)
+        fresh = without(clip(ranges, [(sealed_end, self.end)]), known)
+        gaps: list[GapRange] = []
+        for gap in sorted([*self.gaps, *((start, end, ERASED) for start, end in fresh)]):
+            touches = bool(gaps) and gaps[-1][1:] == (gap[0], gap[2])
+            gaps.append((gaps.pop()[0], *gap[1:]) if touches else gap)
+        self.gaps = gaps
+
     def shrink(self, gaps_max: int, sealed_max: int) -> None:
         """Seals the older half of gaps that are too many, and merges sealed ranges that are too many."""
         if len(self.gaps) > gaps_max:
@@ -104,6 +118,16 @@ def _seal(begin: int, gaps: Sequence[GapRange]) -> Sealed:
         reasons[reason] = reasons.get(reason, 0) + end - start
         mark = (mark + fingerprint(start, end)) & MASK
     return Sealed(begin, gaps[-1][1], mark, reasons)
+
+
+def _without_rows(sealed: Sealed, erased: Sequence[Range]) -> Sealed:
+    """A sealed range after offsets that had a row in it were erased."""
+    count = sum(end - start for start, end in erased)
+    if not count:
+        return sealed
+    mark = sealed.fingerprint + sum(fingerprint(start, end) for start, end in erased)
+    reasons = {**sealed.reasons, ERASED: sealed.reasons.get(ERASED, 0) + count}
+    return Sealed(sealed.start, sealed.end, mark & MASK, reasons)
 
 
 def _merge(older: Sealed, newer: Sealed) -> Sealed:
@@ -147,6 +171,22 @@ class Summary:
             folded.advance(end, by_partition.get(partition, ()))
             folded.last_epoch = epochs.get(partition, folded.last_epoch)
             partitions[partition] = folded
+        return self._bounded(partitions)
+
+    def erased(self, rows: Mapping[TopicPartition, Sequence[Range]]) -> Summary | None:
+        """The summary after rows were erased, by sorted disjoint ranges of their offsets; None if it loaded none."""
+        partitions = dict(self.partitions)
+        for partition, ranges in rows.items():
+            known = partitions.get(partition)
+            if known is not None and clip(ranges, [(known.start, known.end)]):
+                partitions[partition] = _copy(known)
+                partitions[partition].erase(ranges)
+        if all(partitions[partition] is known for partition, known in self.partitions.items()):
+            return None
+        return self._bounded(partitions)
+
+    def _bounded(self, partitions: dict[TopicPartition, Folded]) -> Summary:
+        """The next summary, of these partitions, with no more gaps and sealed ranges than there may be."""
         gaps_max = max(2, LAKE_GAPS_PER_PIPELINE // max(1, len(partitions)))
         sealed_max = max(2, LAKE_SEALED_PER_PIPELINE // max(1, len(partitions)))
         for partition, folded in list(partitions.items()):

@@ -57,6 +57,7 @@ from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.iceberg_catalog import with_confirmed_commits
+from penstock.spark.lake.ranges import Range
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
 from penstock.spark.lake.table import LakeTable, TableFile, check_is_a_loads, check_starts, new_columns, one_line
 from penstock.spark.limits import LAKE_COMMIT_MARKS, LAKE_SNAPSHOTS_KEPT
@@ -196,6 +197,15 @@ class IcebergLake(LakeTable):
         self._forget_snapshots()
         return self.version
 
+    def erased_properties(self, rows: Mapping[TopicPartition, Sequence[Range]]) -> dict[str, str]:
+        """The properties of pipelines once these rows are erased; of those only that loaded one of them."""
+        changed = {name: self._summary(name).erased(rows) for name in self.pipelines()}
+        return {
+            _key(name): summary.to_json(commits=self._marks(name))
+            for name, summary in changed.items()
+            if summary is not None
+        }
+
     def _landed(self, mark: str, error: Exception) -> bool:
         """Whether the table has a commit that raised an error. Raises the error if the table cannot be asked."""
         try:
@@ -204,9 +214,9 @@ class IcebergLake(LakeTable):
             raise error from None
         return mark in self._marks()
 
-    def _marks(self) -> list[str]:
-        """Of the newest commits of this pipeline, oldest first: by them a writer knows its own."""
-        text = self.table.metadata.properties.get(_key(self.pipeline))
+    def _marks(self, pipeline: str | None = None) -> list[str]:
+        """Of the newest commits of a pipeline (this one), oldest first: by them a writer knows its own."""
+        text = self.table.metadata.properties.get(_key(self.pipeline if pipeline is None else pipeline))
         return [] if text is None else [str(mark) for mark in json.loads(text).get("commits", ())]
 
     def check_takes_files(self) -> None:

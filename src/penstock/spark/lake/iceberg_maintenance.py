@@ -8,6 +8,8 @@ lists the table's directory and deletes old files to which neither a snapshot th
 from __future__ import annotations
 
 import time
+import uuid
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,11 +18,17 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
 from penstock.spark.lake.compaction import bins_of, merge
 from penstock.spark.lake.iceberg import IcebergLake
-from penstock.spark.lake.records import DataFile
-from penstock.spark.lake.steps import Figures, Steps
+from penstock.spark.lake.records import DataFile, LakeConflictError
+from penstock.spark.lake.steps import Erased, Figures, Steps
 from penstock.spark.lake.table import TableFile
 
 COMMIT_TRIES = 10
+REPLACE_TRIES = 100
+"""A load may commit several times a second, and each commit of it is in the way of an erasure's."""
+MARK = "penstock.mark"
+"""Property of a snapshot by which its writer knows it."""
+OWN = "_penstock/"
+"""What vacuum leaves alone."""
 
 
 class IcebergSteps(Steps):
@@ -44,29 +52,73 @@ class IcebergSteps(Steps):
 
     def _replace(self, files: list[TableFile], merged: DataFile) -> bool:
         """Replaces the parts by the merged file. Returns False if another writer has changed one of them."""
-        lake = self._lake
-        wanted = {lake.location_of(file.path) for file in files}
+        told = {"penstock.compaction": str(len(files))}
         for _ in range(COMMIT_TRIES):
-            lake.forbid_retries()
-            parts = [task.file for task in lake.table.scan().plan_files() if task.file.file_path in wanted]
-            if len(parts) != len(wanted):
-                return False
-            transaction = lake.table.transaction()
-            added = parquet_file_to_data_file(lake.table.io, transaction.table_metadata, lake.location_of(merged.path))
-            try:
-                with transaction.update_snapshot({"penstock.compaction": str(len(files))}).overwrite() as overwrite:
-                    for part in parts:
-                        overwrite.delete_data_file(part)
-                    overwrite.append_data_file(added)
-                transaction.commit_transaction()
-                return True
-            except Exception as error:
-                lake.refresh()  # the answer may be lost: the table says
-                if any(file.path == merged.path for file in lake.files()):
-                    return True
-                if not isinstance(error, CommitFailedException | ValidationException):
-                    raise
+            replaced = self._overwrite(files, [merged], {}, told)
+            if replaced is not None:
+                return replaced
         return False
+
+    def replace(self, files: Sequence[TableFile], added: Sequence[DataFile], erased: Erased) -> bool:
+        for _ in range(REPLACE_TRIES):
+            self._lake.refresh()
+            properties = self._lake.erased_properties(erased.rows)
+            replaced = self._overwrite(files, added, properties, {"penstock.erasure": erased.id})
+            if replaced is not None:
+                return replaced
+        raise LakeConflictError(f"other writers of {self._lake.uri} got in between {REPLACE_TRIES} times")
+
+    def _overwrite(
+        self,
+        files: Sequence[TableFile],
+        added: Sequence[DataFile],
+        properties: Mapping[str, str],
+        told: Mapping[str, str],
+    ) -> bool | None:
+        """One try. Returns False if another writer has changed one of the files, None if one got in between."""
+        lake = self._lake
+        lake.forbid_retries()
+        wanted = {lake.location_of(file.path) for file in files}
+        parts = [task.file for task in lake.table.scan().plan_files() if task.file.file_path in wanted]
+        if len(parts) != len(wanted):
+            return False
+        mark = uuid.uuid4().hex
+        transaction = lake.table.transaction()
+        metadata = transaction.table_metadata
+        new = [parquet_file_to_data_file(lake.table.io, metadata, lake.location_of(file.path)) for file in added]
+        try:
+            if properties:
+                transaction.set_properties(dict(properties))
+            with transaction.update_snapshot({**told, MARK: mark}).overwrite() as overwrite:
+                for part in parts:
+                    overwrite.delete_data_file(part)
+                for each in new:
+                    overwrite.append_data_file(each)
+            transaction.commit_transaction()
+        except Exception as error:
+            lake.refresh()  # the answer may be lost: the table says
+            summaries = [each.summary for each in lake.table.snapshots() if each.summary is not None]
+            if any(each.additional_properties.get(MARK) == mark for each in summaries):
+                return True
+            if not isinstance(error, CommitFailedException | ValidationException):
+                raise
+            return None
+        return True
+
+    def forget(self, files: Sequence[str], before_ms: int) -> None:
+        lake = self._lake
+        lake.refresh()
+        named = {file.path for file in lake.files()}
+        kept = {reference.snapshot_id for reference in lake.table.metadata.refs.values()}
+        old = [
+            s.snapshot_id for s in lake.table.snapshots() if s.timestamp_ms < before_ms and s.snapshot_id not in kept
+        ]
+        if old:  # else they would name files that are gone
+            lake.table.maintenance.expire_snapshots().by_ids(old).commit()
+        where = lake.destination()
+        for path in files:
+            if path not in named:
+                where.delete(path)
 
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:
         table = self._lake.table
@@ -83,7 +135,8 @@ class IcebergSteps(Steps):
         lake = self._lake
         where = lake.destination()
         older_than_ms = int((time.time() - keep_hours * 3600) * 1000)
-        old = [each.path for each in where.list("") if each.modified_ms < older_than_ms]  # before what is referred to
+        listed = where.list("")  # before what is referred to
+        old = [each.path for each in listed if each.modified_ms < older_than_ms and not each.path.startswith(OWN)]
         lake.refresh()
         needed = self._referred()
         orphans = [path for path in old if lake.location_of(path) not in needed]

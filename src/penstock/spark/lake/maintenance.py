@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from penstock.spark.lake.certificates import Certificates
 from penstock.spark.lake.steps import Figures, Steps
 from penstock.spark.lake.table import LakeTable, reading
 
@@ -32,15 +34,29 @@ class Maintenance:
         doing: dict[str, Callable[[], Figures]] = {
             "compact": lambda: self._steps.compact(self._target_bytes, self._dry_run),
             "expire": lambda: self._steps.expire(self._keep_hours, self._dry_run),
-            "vacuum": lambda: self._steps.vacuum(self._keep_hours, self._dry_run),
+            "vacuum": lambda: self._steps.vacuum(self._keep_hours, self._dry_run) | self._forget_erased(),
         }
-        done = {}
+        done: dict[str, Figures] = {}
         for name in steps:
             began = time.perf_counter()
             with reading(self._lake):
                 figures = doing[name]()
             done[name] = figures | {"seconds": f"{time.perf_counter() - began:.1f}"}
         return done
+
+    def _forget_erased(self) -> Figures:
+        """Deletes the files that hold rows which were erased, once their deadline has passed, whatever `keep_hours`."""
+        certificates = Certificates(self._lake.destination())
+        now_ms = int(time.time() * 1000)
+        deleted = 0
+        for each in certificates.all():
+            if each.old_files_deleted_ms is not None or each.deadline_ms > now_ms or not each.old_files:
+                continue
+            deleted += len(each.old_files)
+            if not self._dry_run:
+                self._steps.forget(each.old_files, each.ended_ms or now_ms)
+                certificates.write(replace(each, old_files_deleted_ms=now_ms))
+        return {"erased_files": deleted} if deleted else {}
 
 
 def steps_of(lake: LakeTable) -> Steps:

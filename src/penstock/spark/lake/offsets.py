@@ -149,6 +149,12 @@ def _constant(file: TableFile, name: str, rows: int) -> Any:
     return pa.repeat(int(value), rows)
 
 
+def partitions_of(rows: pa.RecordBatch) -> list[tuple[TopicPartition, Offsets]]:
+    """The offsets of some rows of a load's table, apart by partition."""
+    topics, ids = (rows.column(name).dictionary_encode() for name in COLUMNS[:2])
+    return _by_partition([topics, ids, rows.column("partition"), rows.column("offset")])
+
+
 def _by_partition(columns: Sequence[Any]) -> list[tuple[TopicPartition, Offsets]]:
     """One batch's offsets, apart by topic, id and partition: mostly it is all of one."""
     topics, ids = columns[0], columns[1]

@@ -62,7 +62,8 @@ class TopicPartition:
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Offsets [start, end) that carry no record, and why: "control" (transaction markers), "aborted", "compacted",
-    "deleted" (retention or DeleteRecords overtook the load), "corrupt" (broken, and the load was told to go on).
+    "deleted" (retention or DeleteRecords overtook the load), "corrupt" (broken, and the load was told to go on),
+    ERASED.
 
     DIVERGED is another matter: the table has the records that the brokers had there, and they lost them later. What
     they have there now is not in the table, for no offset may be in it twice."""
@@ -75,6 +76,9 @@ class Gap:
 
 DIVERGED = "diverged"
 """Reason of a gap: the brokers' log was cut there after the load, by an unclean election, and goes on otherwise."""
+
+ERASED = "erased"
+"""Reason of a gap: the row was there, and was taken out of the table on demand (see `erasure`)."""
 
 
 @dataclass(frozen=True, slots=True)

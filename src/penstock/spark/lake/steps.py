@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from penstock.spark.lake.ranges import Range
+from penstock.spark.lake.records import DataFile, TopicPartition
+from penstock.spark.lake.table import TableFile
+
 Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """Rows that a commit takes out of a table: the erasure's id, and sorted disjoint ranges of offsets."""
+
+    id: str
+    rows: Mapping[TopicPartition, Sequence[Range]]
 
 
 class Steps(ABC):
@@ -22,3 +36,15 @@ class Steps(ABC):
     @abstractmethod
     def vacuum(self, keep_hours: float, dry_run: bool) -> Figures:
         """Deletes files older than this that no remaining version refers to."""
+
+    @abstractmethod
+    def replace(self, files: Sequence[TableFile], added: Sequence[DataFile], erased: Erased) -> bool:
+        """Replaces files by others without some rows, and records those as gaps, in one commit.
+
+        Returns False, and commits nothing, if another writer has changed one of the files.
+        Raises LakeConflictError when others got in between every time.
+        """
+
+    @abstractmethod
+    def forget(self, files: Sequence[str], before_ms: int) -> None:
+        """Deletes files that the current version does not name, whatever versions from before a time name them."""

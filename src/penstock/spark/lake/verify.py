@@ -19,12 +19,12 @@ import numpy as np
 from penstock.spark.lake.folding import MASK, fingerprint
 from penstock.spark.lake.offsets import Held, Runs, Watch, held_by
 from penstock.spark.lake.ranges import GapRange, Range, clip, union, without
-from penstock.spark.lake.records import Progress, Sealed
+from penstock.spark.lake.records import ERASED, Progress, Sealed
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.limits import LAKE_RANGES_SHOWN
 
-WITHOUT_ROWS = ("control", "aborted", "compacted", "deleted", "corrupt", "quarantined", "loaded")
-"""Reasons for which a load never has a row: one that is there was added by something else."""
+WITHOUT_ROWS = ("control", "aborted", "compacted", "deleted", "corrupt", "quarantined", "loaded", ERASED)
+"""Reasons for which a load has no row: one that is there was added by something else."""
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.lake.ranges import Range, without
-from penstock.spark.lake.records import DataFile, Gap, TopicPartition
+from penstock.spark.lake.ranges import Range, union, without
+from penstock.spark.lake.records import ERASED, DataFile, Gap, TopicPartition
 from penstock.spark.load.files import Files
 from penstock.spark.load.plan import Extent
 from penstock.spark.load.tables import Target, complement
@@ -31,7 +31,8 @@ def repair(
 ) -> int:
     """Commits the records of the ranges that the table has as quarantined; returns how many.
 
-    Not those that the brokers have `lost`: what they have at such offsets now, nobody has loaded.
+    Not those that the brokers have `lost`: what they have at such offsets now, nobody has loaded. And not those that
+    were erased from the table meanwhile.
 
     Raises DataLossError when the brokers no longer have them, unless that may be; LakeConflictError when another copy
     of the load did the same.
@@ -44,6 +45,8 @@ def repair(
     files = Files(target.quarantine.destination(), QUARANTINE_SCHEMA)
     values = format_of(format_plan, plan)
     absent: list[Gap] = []
+    loaded = target.loaded().items()
+    erased = {p: [(start, end) for start, end, reason in folded.gaps if reason == ERASED] for p, folded in loaded}
     try:
         for partition, (start, end) in sorted(behind.items()):
             have = extents[partition]
@@ -54,7 +57,7 @@ def repair(
                 )
             first = min(max(start, have.first), end)
             last = max(min(end, have.last), first)
-            there = without([(first, last)], lost.get(partition, ()))
+            there = without([(first, last)], union([*lost.get(partition, ()), *erased.get(partition, ())]))
             absent += [Gap(partition, *gone, "deleted") for gone in without([(start, end)], there)]
             present = target.offsets_between(partition, start, end)
             ranges = [OffsetRange(partition.topic, partition.topic_id, partition.partition, *span) for span in there]
