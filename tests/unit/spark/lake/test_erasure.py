@@ -220,6 +220,8 @@ def test_the_old_files_go_at_the_deadline(lake: LakeTable) -> None:
     assert states == [False, True]
     assert verdict_of(lake).clean
     assert "erased_files" not in vacuumed(lake)
+    Maintenance(again(lake), target_bytes=1 << 20, keep_hours=0).run(["vacuum"])
+    assert len(Certificates(lake.destination()).all()) == 2, "no vacuum deletes them"
     assert load(lake_of_its_load(lake), 30, 40)
 
 
