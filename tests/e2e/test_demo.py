@@ -23,6 +23,7 @@ from penstock.spark.java import find_java
 pytestmark = pytest.mark.spark
 
 TIMEOUT_S = 400
+ENDED_BY = (signal.SIGINT, signal.SIGTERM)
 FETCHING_ATTRIBUTES = {"src", "srcset", "poster", "data", "background"}
 
 
@@ -117,9 +118,15 @@ def test_ctrl_c_in_the_middle_leaves_no_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("after", "delay_s"), [("broker", 0.0), ("publishing", 1.5), ("spark ", 0.5), ("published", 0.5)]
+    ("after", "delay_s", "number"),
+    [
+        *(("broker", 0.0, number) for number in ENDED_BY),
+        *(("publishing", 1.5, number) for number in ENDED_BY),
+        *(("spark ", 0.5, number) for number in ENDED_BY),
+        ("published", 0.5, signal.SIGINT),
+        pytest.param("published", 0.5, signal.SIGTERM, marks=pytest.mark.long),
+    ],
 )
 def test_it_can_be_stopped_at_any_time(tmp_path: Path, after: str, delay_s: float, number: signal.Signals) -> None:
     seconds = 2 if after == "published" else 20  # it is to be there soon, and what comes before it to last
