@@ -17,6 +17,8 @@ SEEDS ?= 1..12
 GROUP_SEEDS ?= 1..30
 TRANSACTION_SEEDS ?= 1..17
 OTHER_PYTHONS ?=
+# Where slow tests are: three processes that collect all others, too, take half a minute longer.
+SLOW = $(shell grep -rl --include='*.py' 'mark\.slow' tests | sed 's,/conftest\.py$$,,' | sort)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Spark needs a Java of 17 or newer; without one the extra `java` brings it.
@@ -38,7 +40,7 @@ test: .venv/ready-test
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not slow and not long"
 
 test-slow: .venv/ready-test
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow and not long"
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow and not long" $(SLOW)
 
 test-other-pythons: .venv/ready-test
 	$(BIN)/python tools/other_pythons.py $(OTHER_PYTHONS)

@@ -53,9 +53,12 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives each test its time limit, and puts the groups in their order."""
+    """Gives each test its time limit, and puts the groups in their order. A slow test that `make test-slow` would not
+    see ends the run."""
     for item in items:
         limits.limit(item)
+        if item.get_closest_marker("slow") and not groups.says_slow(item.nodeid.partition("::")[0]):
+            raise pytest.UsageError(f"{item.nodeid}: make test-slow leaves it out, for its file does not name the mark")
     items.sort(key=lambda item: groups.turn(item.nodeid))
 
 

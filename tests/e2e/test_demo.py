@@ -23,6 +23,7 @@ from penstock.spark.java import find_java
 pytestmark = pytest.mark.spark
 
 TIMEOUT_S = 400
+ENDED_BY = (signal.SIGINT, signal.SIGTERM)
 FETCHING_ATTRIBUTES = {"src", "srcset", "poster", "data", "background"}
 
 
@@ -89,10 +90,10 @@ def test_the_demo_loads_verifies_and_reports(tmp_path: Path) -> None:
     assert subprocess.run(again, capture_output=True, timeout=TIMEOUT_S, check=False).returncode == 0
 
 
-def interrupted(tmp_path: Path, after: str, number: signal.Signals, delay_s: float = 0.0) -> str:
+def interrupted(tmp_path: Path, after: str, number: signal.Signals, delay_s: float = 0.0, seconds: float = 20) -> str:
     """Runs the demo, sends it the signal once it has said `after`, and checks that nothing of it stays behind."""
     children: list[psutil.Process] = []
-    with demo(tmp_path / "demo", 20) as process:
+    with demo(tmp_path / "demo", seconds) as process:
         assert process.stdout is not None
         said = []
         for line in process.stdout:
@@ -117,12 +118,19 @@ def test_ctrl_c_in_the_middle_leaves_no_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("after", "delay_s"), [("broker", 0.0), ("publishing", 1.5), ("spark ", 0.5), ("published", 0.5)]
+    ("after", "delay_s", "number"),
+    [
+        *(("broker", 0.0, number) for number in ENDED_BY),
+        *(("publishing", 1.5, number) for number in ENDED_BY),
+        *(("spark ", 0.5, number) for number in ENDED_BY),
+        ("published", 0.5, signal.SIGINT),
+        pytest.param("published", 0.5, signal.SIGTERM, marks=pytest.mark.long),
+    ],
 )
 def test_it_can_be_stopped_at_any_time(tmp_path: Path, after: str, delay_s: float, number: signal.Signals) -> None:
-    assert "nothing is half done" in interrupted(tmp_path, after, number, delay_s)
+    seconds = 2 if after == "published" else 20  # it is to be there soon, and what comes before it to last
+    assert "nothing is half done" in interrupted(tmp_path, after, number, delay_s, seconds)
 
 
 def test_a_directory_of_something_else_is_not_emptied(tmp_path: Path) -> None:

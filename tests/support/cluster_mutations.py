@@ -211,7 +211,7 @@ MUTATIONS = {
     "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 22, LOST),
     "records not fsynced": Mutation(records_are_not_fsynced, "power", 2, LOST),
     "counted before the fsync": Mutation(counted_before_the_fsync, "group-fsync", 1, LOST),
-    "unsynced offsets reported": Mutation(unsynced_is_reported, "group-fsync", 17, LOST),
+    "unsynced offsets reported": Mutation(unsynced_is_reported, "group-fsync", 19, LOST),
     "metadata not fsynced": Mutation(metadata_is_not_fsynced, "power", 1, UNFLUSHED),
     "vote not durable": Mutation(vote_is_not_written, "raft", 44, ("votes are durable",)),
     "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 3, LOST),

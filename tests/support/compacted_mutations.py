@@ -99,7 +99,7 @@ MUTATIONS = {
     "the horizon of delete markers is ignored": Mutation(horizon_is_ignored, "compacted", 1, (MARKERS, DELETED)),
     "the map is off by one": Mutation(map_is_off_by_one, "compacted", 1, (*GONE, YOUNG)),
     "min.compaction.lag.ms is ignored": Mutation(lag_is_ignored, "compacted", 1, (YOUNG,)),
-    "the last batch of a producer is dropped": Mutation(last_batch_is_dropped, "compacted", 16, (ONCE, REMEMBERED)),
+    "the last batch of a producer is dropped": Mutation(last_batch_is_dropped, "compacted", 17, (ONCE, REMEMBERED)),
     "cleaned segments are not fsynced": Mutation(cleaned_segments_are_not_fsynced, "compacted", 1, GONE),
     "copied segments are not fsynced": Mutation(copied_segments_are_not_fsynced, "compacted-moves", 4, GONE),
     "the reserve is not kept": Mutation(reserve_is_not_kept, "disks", 9, (RESERVED,)),

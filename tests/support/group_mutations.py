@@ -273,24 +273,24 @@ LOST = (SURVIVES, KNOWS)
 
 MUTATIONS = {
     "stale generation accepted": Mutation(stale_generation_accepted, "groups-calm", 2, (STALE,)),
-    "stale epoch accepted": Mutation(stale_epoch_accepted, "groups-calm", 18, (STALE,)),
+    "stale epoch accepted": Mutation(stale_epoch_accepted, "groups-calm", 19, (STALE,)),
     "answered before replicated": Mutation(
-        answered_before_replicated, "groups-storm", 1, (*LOST, ONE_OWNER, TWO_OWNERS, FENCED)
+        answered_before_replicated, "groups-storm", 4, (*LOST, ONE_OWNER, TWO_OWNERS, FENCED)
     ),
     "records above the high watermark not loaded": Mutation(loaded_to_the_high_watermark, "groups-storm", 23, LOST),
     "revocation not awaited": Mutation(revocation_not_awaited, "groups-zombies", 5, (FENCED, ONE_OWNER, TWO_OWNERS)),
-    "revert forgotten": Mutation(revert_forgotten, "groups-storm", 2, (*LOST, EPOCHS, SETTLES, TWO_OWNERS)),
+    "revert forgotten": Mutation(revert_forgotten, "groups-storm", 5, (*LOST, EPOCHS, SETTLES, TWO_OWNERS)),
     "nobody expires": Mutation(nobody_expires, "groups-calm", 1, (SETTLES, SILENT)),
     "sessions never end": Mutation(sessions_never_end, "groups-calm", 1, (SETTLES, SILENT)),
     "the last batch is not loaded": Mutation(last_batch_not_loaded, "groups", 3, LOST),
-    "tombstones are not loaded": Mutation(tombstones_not_loaded, "groups-migration", 1, (SETTLES, TWO_OWNERS)),
+    "tombstones are not loaded": Mutation(tombstones_not_loaded, "groups-migration", 3, (SETTLES, TWO_OWNERS)),
     "a log is read once": Mutation(log_read_once, "groups", 1, (SETTLES,)),
     "a commit is ahead": Mutation(commit_is_ahead, "groups-calm", 1, (DELIVERED,)),
     "the generation is not raised": Mutation(generation_not_raised, "groups-calm", 1, (ONE_OWNER,)),
     "the generation is not loaded": Mutation(generation_not_loaded, "groups", 1, (EPOCHS,)),
     "the group epoch is not loaded": Mutation(group_epoch_not_loaded, "groups", 1, (EPOCHS,)),
-    "an old generation is heard": Mutation(old_generation_heard, "groups-calm", 3, (FENCED,)),
-    "an instance is not fenced": Mutation(instance_not_fenced, "groups-migration", 7, (FENCED,)),
+    "an old generation is heard": Mutation(old_generation_heard, "groups-calm", 4, (FENCED,)),
+    "an instance is not fenced": Mutation(instance_not_fenced, "groups-migration", 10, (FENCED,)),
     "given before it is released": Mutation(given_before_released, "groups-calm", 3, (FENCED, TWO_OWNERS, ONE_OWNER)),
     "all are told what the leader has": Mutation(all_are_told_what_the_leader_has, "groups-calm", 1, (ONE_OWNER,)),
     "an assignment that is not stored is told": Mutation(

@@ -1,9 +1,10 @@
 """Which tests stay together in one process when several run them, and in which order.
 
-What shares something that is slow to start stays together: the tests of a file, and all files that run Spark, so that
-one Spark runs at a time. The groups that take long begin first, so that at the end no process waits for the long run of
-another. pytest-xdist's own groups, by a mark, need an attribute that pytest 9.2 took away; without a word each test is
-then a group of its own, and each process starts all that is shared.
+What shares something that is slow to start stays together: the tests of a file, and all files that use one session of
+Spark. Those that start Sparks of their own, in processes, stay together so that one of these runs at a time. The groups
+that take long begin first, so that at the end no process waits for the long run of another. pytest-xdist's own groups,
+by a mark, need an attribute that pytest 9.2 took away; without a word each test is then a group of its own, and each
+process starts all that is shared.
 """
 
 from __future__ import annotations
@@ -17,21 +18,34 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SPARK = "spark"
-FIRST = (SPARK, "tests/e2e", "tests/interop", "tests/simulation", "tests/property", "tests/unit")
-"""By what their names start with, in which order groups begin. Spark's takes longest; what mostly waits runs beside it,
+DRIVERS = "drivers of spark"
+OF_DRIVERS = ("tests/e2e/", "tests/interop/spark/cluster/")
+"""Where tests start Sparks of their own and have no use for a session in this process."""
+FIRST = (SPARK, DRIVERS, "tests/e2e", "tests/interop", "tests/simulation", "tests/property", "tests/unit")
+"""By what their names start with, in which order groups begin. Spark's take longest; what mostly waits runs beside it,
 and the many short ones come last."""
 
 
 def group_of(node_id: str) -> str:
     """The name of a test's group."""
     file = node_id.partition("::")[0]
-    return SPARK if runs_spark(file) else file
+    if not runs_spark(file):
+        return file
+    return DRIVERS if file.startswith(OF_DRIVERS) else SPARK
 
 
 @cache
 def runs_spark(file: str) -> bool:
     """Whether a file has tests that are marked so: the process that hands out the tests collects none."""
     return "pytest.mark.spark" in (ROOT / file).read_text(encoding="utf-8")
+
+
+@cache
+def says_slow(file: str) -> bool:
+    """Whether `make test-slow` looks into a file: it, or a conftest.py above it, has the mark in its text."""
+    path = ROOT / file
+    above = [each / "conftest.py" for each in path.parents if each.is_relative_to(ROOT / "tests")]
+    return any("mark.slow" in each.read_text(encoding="utf-8") for each in (path, *above) if each.exists())
 
 
 def turn(node_id: str) -> int:

@@ -146,7 +146,7 @@ def aborted_only_in_memory(patch: pytest.MonkeyPatch) -> None:
 BROKEN = (ONE_MARKER, ALL_OR_NOTHING, ONLY_COMMITTED)
 
 MUTATIONS = {
-    "verification is skipped": Mutation(verification_skipped, "transactions-old", 1, (ENDS, FINISHES, *BROKEN)),
+    "verification is skipped": Mutation(verification_skipped, "transactions-old", 3, (ENDS, FINISHES, *BROKEN)),
     "a marker is written twice": Mutation(marker_twice, "transactions-calm", 1, (NOT_TWICE,)),
     "a marker has another epoch": Mutation(
         marker_of_another_epoch, "transactions-calm", 1, (NO_CAUSE, *BROKEN, EPOCHS)
@@ -158,8 +158,8 @@ MUTATIONS = {
     "the end told is the high watermark": Mutation(end_is_the_high_watermark, "transactions-calm", 1, (STABLE_STAYS,)),
     "pending offsets are visible": Mutation(pending_offsets_are_visible, "transactions-calm", 1, (PENDING,)),
     "offsets of one that is no member": Mutation(offsets_of_nobody, "transactions-members", 1, (COUNT, GOES_ON)),
-    "a prepared end is forgotten": Mutation(prepared_end_is_forgotten, "transactions", 4, (ENDS, FINISHES)),
-    "a guard is not voided": Mutation(guard_is_not_voided, "transactions-old", 1, (ENDS, FINISHES, *BROKEN)),
+    "a prepared end is forgotten": Mutation(prepared_end_is_forgotten, "transactions", 8, (ENDS, FINISHES)),
+    "a guard is not voided": Mutation(guard_is_not_voided, "transactions-old", 5, (ENDS, FINISHES, *BROKEN)),
     "aborted transactions that only memory knows": Mutation(
         aborted_only_in_memory, "transactions-full", 7, (ONLY_COMMITTED, ALL_OR_NOTHING)
     ),

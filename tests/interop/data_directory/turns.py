@@ -99,8 +99,9 @@ class DataDirectory:
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def dump(self, directory: str, suffix: str, *options: str) -> str:
-        """What DumpLogSegments says of all files of a partition with this suffix."""
-        files = sorted((self.path / directory).glob(f"*{suffix}"))
+        """What DumpLogSegments says of all files with this suffix that are not empty, of one partition or of all that a
+        pattern names."""
+        files = sorted(each for each in self.path.glob(f"{directory}/*{suffix}") if each.stat().st_size)
         assert files, f"{directory} has no {suffix}"
         return run_tool(DUMP, *options, "--files", ",".join(map(str, files))).stdout
 

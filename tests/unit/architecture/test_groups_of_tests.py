@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from support.groups import FIRST, SPARK, group_of, turn
+from support.groups import DRIVERS, FIRST, SPARK, group_of, turn
 
 pytest.importorskip("xdist", reason="needs penstock[test]")
 
@@ -34,8 +34,10 @@ def test_the_tests_of_a_file_run_in_one_process() -> None:
     assert all(len(each) == 1 for each in processes.values()), processes
 
 
-def test_all_that_runs_spark_is_one_group_and_the_first() -> None:
-    tutorial, jobs = "tests/e2e/test_tutorial.py::a", "tests/interop/spark/jobs/test_activity.py::b[1]"
-    assert group_of(tutorial) == group_of(jobs) == SPARK
-    assert turn(tutorial) == 0 < turn("tests/e2e/test_dev.py::c") < turn("tests/unit/quota/test_throttle.py::d")
-    assert all((ROOT / name).is_dir() for name in FIRST[1:])
+def test_all_that_runs_spark_is_two_groups_and_the_first() -> None:
+    jobs, load = "tests/interop/spark/jobs/test_activity.py::a[1]", "tests/interop/spark/load/test_load.py::b"
+    tutorial, cluster = "tests/e2e/test_tutorial.py::c", "tests/interop/spark/cluster/test_cluster.py::d"
+    assert group_of(jobs) == group_of(load) == SPARK
+    assert group_of(tutorial) == group_of(cluster) == DRIVERS
+    assert turn(jobs) < turn(tutorial) < turn("tests/e2e/test_dev.py::e") < turn("tests/unit/quota/test_throttle.py::f")
+    assert all((ROOT / name).is_dir() for name in FIRST[2:])

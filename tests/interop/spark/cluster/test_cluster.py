@@ -36,7 +36,11 @@ PARTITIONS = 2
 BUSY_S = 240
 BACKLOG_RECORDS = 400_000
 """So far a load may be behind while its executors are killed: what is left is loaded within `BUSY_S` afterwards."""
-KILLS = {"delta": 20, "iceberg": 10}
+KILLS = [
+    *(pytest.param(name, kills, marks=pytest.mark.slow) for name, kills in {"delta": 4, "iceberg": 2}.items()),
+    *(pytest.param(name, kills, marks=pytest.mark.long) for name, kills in {"delta": 20, "iceberg": 10}.items()),
+]
+"""Formats, and how often executors are killed under a load. A kill costs more than ten seconds of a processor."""
 FILE = """
 [pipeline]
 name = "{name}"
@@ -137,12 +141,11 @@ def test_a_load_and_a_stream_run_through_spark_connect(
     assert rows_and_verdict(tmp_path) == (RECORDS, True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("table_format", KILLS)
+@pytest.mark.parametrize(("table_format", "kills"), KILLS)
 def test_a_load_survives_kills_of_executors(
-    tmp_path: Path, broker: LocalBroker, cluster: SparkCluster, table_format: str
+    tmp_path: Path, broker: LocalBroker, cluster: SparkCluster, table_format: str, kills: int
 ) -> None:
-    topic, kills = f"killed.{table_format}", KILLS[table_format]
+    topic = f"killed.{table_format}.{kills}"
     broker.create_topic(topic, PARTITIONS)
     stop = threading.Event()
     published = 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 PARTITIONS = 3
-KILLS, RECORDS, PER_BATCH = 3, 12_000, 300
+KILLS, RECORDS, PER_BATCH = 3, 4_500, 300
 PATIENCE_S = 240.0
 DRIVER = """
 import sys
