@@ -21,7 +21,6 @@ from penstock.metadata.image import PartitionRegistration
 from penstock.node.coordinator_topic import partition_for
 from penstock.node.groups import OFFSETS_TOPIC
 from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
-from simulator.cluster import clocks
 from simulator.cluster.history import PartitionHistory
 from simulator.cluster.replica_rules import replica_bytes
 from simulator.cluster.world import END_MS_MAX, LOOK_MS, SETTLE_MS, TOPICS, ClusterWorld
@@ -77,8 +76,6 @@ class GroupWorld(ClusterWorld):
         self.silent = SilentMembers(self.checker, self._living, self._session_ms + SPARE_MS)
         self._answers: dict[str, Any] = {}
         self.passes = 0
-        if scenario.cleaned:
-            self.clocks = clocks.of_cleaned(self.simulation, self.machines, self._nothing_is_missing)
 
     def _settings(self, controller_ids: Sequence[int]) -> dict[str, Any]:
         self._session_ms = self.random.choice(SESSION_MS)
