@@ -324,6 +324,19 @@ class ClusterWorld:
         found = [self._registration(partition) for partition in self.partitions]
         return all(each is not None and len(each.isr) == len(each.replicas) for each in found)
 
+    def _nothing_is_missing(self) -> bool:
+        """Whether all replicas are in sync and end where their leader's does."""
+        if not self._whole():
+            return False
+        for partition in self._replicated():
+            registration = self._registration(partition)
+            if registration is None or len(registration.isr) < len(registration.replicas):
+                return False
+            contents = self._contents(partition, registration).values()
+            if len({end_offset(content) for content in contents}) > 1:
+                return False
+        return True
+
     def _all_ready(self) -> bool:
         return all(machine.running and machine.broker.ready for machine in self.machines)
 
@@ -538,6 +551,11 @@ def kept(content: bytes, start_offset: int) -> bytes:
     """Without what was deleted: each replica hears of it, and deletes the files that hold it, in its own time."""
     batches = [position for position, each in headers(memoryview(content)) if each.last_offset >= start_offset]
     return content[batches[0] :] if batches else b""
+
+
+def end_offset(content: bytes) -> int:
+    """Behind the last whole batch of a replica."""
+    return max((each.next_offset for _, each in headers(memoryview(content))), default=0)
 
 
 def open_log(broker: Broker, partition: PartitionHistory) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.cluster import faults as cluster_faults
+from simulator.cluster.clocks import MARKERS_STAY_MS
 from simulator.cluster.scenarios import CRASHES, DISKS, NETWORK, Scenario
 from simulator.groups import faults
 from simulator.groups.churn import CLASSIC, CONSUMER
@@ -39,7 +40,7 @@ CLEANED = {
     "log_initial_task_delay_ms": 0,
     "log_cleaner_backoff_ms": 100,
     "log_cleaner_min_cleanable_ratio": 0.01,
-    "log_cleaner_delete_retention_ms": 600_000,
+    "log_cleaner_delete_retention_ms": MARKERS_STAY_MS,
     "log_segment_delete_delay_ms": 500,
 }
 """Segments end after a fraction of a second, and the cleaner has something to do all the time. Delete markers outlive

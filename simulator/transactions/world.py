@@ -25,6 +25,7 @@ from penstock.metadata.format import FormatRequest
 from penstock.metadata.image import PartitionRegistration
 from penstock.node.coordinator_topic import partition_for
 from penstock.node.groups import OFFSETS_TOPIC
+from simulator.cluster import clocks
 from simulator.cluster.chaos_admins import ChaosAdmin
 from simulator.cluster.history import PartitionHistory
 from simulator.cluster.producers import IdempotentProducer
@@ -109,6 +110,8 @@ class TransactionWorld(ClusterWorld):
         self.network.carried = self._carried
         self.stable_offsets = StableOffsets(self.checker.machines)
         self.logs: dict[Place, LedgerLog] = {}
+        if scenario.cleaned:
+            self.clocks = clocks.of_cleaned(self.simulation, self.machines, self._nothing_is_missing)
         if scenario.changes_version:
             brokers = [machine.settings.node_id for machine in self.machines if machine.settings.is_broker]
             admin = ChaosAdmin(
@@ -170,7 +173,7 @@ class TransactionWorld(ClusterWorld):
         configs = super()._topic_configs()
         if self.scenario.cleaned:
             configs |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
-            configs |= {"internal.segment.bytes": "2000", "delete.retention.ms": "600000"}
+            configs |= {"internal.segment.bytes": "2000", "delete.retention.ms": str(clocks.MARKERS_STAY_MS)}
         return configs
 
     # The run

@@ -74,3 +74,29 @@ def test_a_cluster_lives_the_same_life_whatever_its_clocks_say(
 
 def test_groups_live_while_clocks_are_set() -> None:
     GroupWorld(1, GROUPS).run()
+
+
+def test_it_gets_later_on_all_machines_at_once_and_only_when_it_may() -> None:
+    world = ClusterWorld(1, SPLIT)
+    may = False
+    clocks.of_cleaned(world.simulation, world.machines, lambda: may).begin()
+    world.simulation.run(world.simulation.now_ms + 60_000)
+    ahead = [machine.wall_ahead_ms for machine in world.machines]
+    assert 0 < max(ahead) - min(ahead) <= clocks.APART_MS_MAX
+    assert max(ahead) < clocks.LATER_MS // 2
+    may = True
+    world.simulation.run(world.simulation.now_ms + 60_000)
+    ahead = [machine.wall_ahead_ms for machine in world.machines]
+    assert max(ahead) - min(ahead) <= clocks.APART_MS_MAX
+    assert 10 * clocks.LATER_MS < min(ahead) < clocks.AHEAD_MS_MAX
+
+
+def test_a_replica_that_is_away_lacks_something() -> None:
+    world = ClusterWorld(1, SPLIT)
+    world._boot()
+    world.simulation.run(world.simulation.now_ms + 1_000)
+    assert world._nothing_is_missing()
+    away, *_ = whose(world, "broker")
+    away.reboots = False
+    away.kill(power_failed=False)
+    assert not world._nothing_is_missing()

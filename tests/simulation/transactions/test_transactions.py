@@ -20,6 +20,7 @@ REGRESSIONS = {
     "aborted transactions that only memory knew of were forgotten": ("transactions-full", 7),
     "a producer whose end was refused went on in the same epoch": ("transactions-calm", 31),
     "a log was looked at between the two renames of a move": ("transactions-directories", 55),
+    "a replica was away for longer than markers stay": ("transactions-cleaned", 105),
 }
 
 

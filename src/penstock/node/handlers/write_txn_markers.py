@@ -8,12 +8,13 @@ hand. Without the right the whole request is refused.
 Each marker is a control batch, appended as with acks=all: the answer leaves when all replicas have it, with an error
 for each partition. The slowest of several partitions does not keep the answer for the others: once one has its answer,
 the rest have MARKERS_SLOWEST_MS, and are REQUEST_TIMED_OUT then (in Kafka only after request.timeout.ms, as one by
-itself is here). A log that has to be opened holds back nothing but its own partition; a few are opened at a time. A
-marker may come again, after any error and after none: then it is written again, and changes nothing.
-INVALID_PRODUCER_EPOCH is a marker behind the producer's epoch, TRANSACTION_COORDINATOR_FENCED one of a coordinator that
-another has followed; a partition without a replica here is UNKNOWN_TOPIC_OR_PARTITION; one that is not replicated in
-request.timeout.ms is REQUEST_TIMED_OUT. As in Kafka the answer has one entry a producer id, and the last error of a
-partition counts. Markers for `__consumer_offsets` are written by the group coordinator.
+itself is here). A log that has to be opened holds back nothing but its own partition; a few are opened at a time, and
+what has waited for one is appended in turns. A marker may come again, after any error and after none: then it is
+written again, and changes nothing. INVALID_PRODUCER_EPOCH is a marker behind the producer's epoch,
+TRANSACTION_COORDINATOR_FENCED one of a coordinator that another has followed; a partition without a replica here is
+UNKNOWN_TOPIC_OR_PARTITION; one that is not replicated in request.timeout.ms is REQUEST_TIMED_OUT. As in Kafka the
+answer has one entry a producer id, and the last error of a partition counts.
+Markers for `__consumer_offsets` are written by the group coordinator.
 """
 
 from __future__ import annotations
@@ -117,6 +118,7 @@ class Writing:
         self._errors: dict[int, dict[str, dict[int, ErrorCode]]] = {}
         self._opening = 0
         self._closed: deque[Wanted] = deque()
+        self._appends_closed = False
         self._outstanding: dict[Wanted, tuple[Partition, Prepared] | None] = {}
         self._has_started = False
         self._has_answered = False
@@ -160,12 +162,30 @@ class Writing:
             return
         if self._outstanding.pop(wanted, wanted) is None:
             self.append(wanted, now_ms)
-        while self._closed and self._opening < LOGS_OPENED_AT_ONCE:
-            closed = self._closed.popleft()
-            del self._outstanding[closed]
-            self.append(closed, now_ms)
+        if self._closed and not self._appends_closed:
+            self._appends_closed = True
+            self._node.scheduler.do(self._append_closed())
         self._hurries = False
         self._proceed(now_ms)
+
+    def _append_closed(self) -> Iterator[None]:
+        """Appends in turns what has waited, until that opens as many logs again as may be."""
+        pace = Pace()
+        while self._may_append_closed():
+            if pace.is_over():
+                yield None
+                if not self._may_append_closed():
+                    break
+            closed = self._closed.popleft()
+            del self._outstanding[closed]
+            self.append(closed, self._node.scheduler.now_ms)
+        self._appends_closed = False
+        self._hurries = False
+        self._proceed(self._node.scheduler.now_ms)
+
+    def _may_append_closed(self) -> bool:
+        is_over = self._has_answered or self._asked.done
+        return bool(self._closed) and self._opening < LOGS_OPENED_AT_ONCE and not is_over
 
     def _end_in_group_coordinator(self, wanted: Wanted, now_ms: int) -> None:
         """The group coordinator writes the marker itself: pending offsets count from then on, or are dropped."""

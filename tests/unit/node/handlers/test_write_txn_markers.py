@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from support.broker import Client, Node
 from support.replicated import Cluster
@@ -23,6 +25,7 @@ from penstock.log.directory_operations import OpenLog
 from penstock.log.operations import Write
 from penstock.node.groups import OFFSETS_TOPIC
 from penstock.node.limits import LOGS_OPENED_AT_ONCE, MARKERS_SLOWEST_MS, PARTITIONS_PER_STEP
+from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
 from penstock.records.batch import headers
 from penstock.records.control import ControlType, control_records
 from penstock.security.authorizer import AclOperation, ResourceType
@@ -248,6 +251,81 @@ def test_a_long_answer_leaves_once_though_a_log_opens_meanwhile(node: Node, clie
     codes = errors_of(client.receive())
     assert [codes[PRODUCER_ID, "many", each] for each in range(3)] == [ErrorCode.REQUEST_TIMED_OUT] * 3
     assert ended(client, "orders") == {ErrorCode.NONE}, "the connection is open"
+
+
+def waiting_for_one_log(node: Node, client: Client, count: int) -> None:
+    """Many markers wait for the log of orders-0, which is open when this returns."""
+    node.broker.logs.table.open_logs_max = 1
+    written(client, "orders", transactional())
+    node.create_topic("other")
+    written(client, "other", transactional())
+    assert node.broker.logs.open_log("orders", 0) is None
+    node.held = lambda operation: isinstance(operation, OpenLog)
+    client.send(markers(*(marker("orders", producer_id=10_000 + number) for number in range(count))), 2)
+    node.settle()
+    opening, node.waiting_operations, node.held = node.waiting_operations, [], None
+    for operation in opening:
+        node.operate(operation)
+        node.run()
+
+
+def orders_end(node: Node) -> int:
+    log = node.broker.logs.open_log("orders", 0)
+    assert log is not None
+    return int(log.log_end_offset)
+
+
+def test_what_has_waited_for_one_log_is_appended_in_turns_and_in_order(node: Node, client: Client) -> None:
+    count = LOGS_OPENED_AT_ONCE + 3 * PARTITIONS_PER_STEP + 5
+    waiting_for_one_log(node, client, count)
+    ends = [1, orders_end(node)]
+    while node.broker.scheduler.working:
+        node.broker.tick(node.now_ms)
+        node.run()
+        ends.append(orders_end(node))
+    turns = [end - before for before, end in pairwise(ends) if end > before]
+    assert turns == [LOGS_OPENED_AT_ONCE, *3 * [PARTITIONS_PER_STEP], 5]
+    node.settle()
+    codes = errors_of(client.receive())
+    assert codes == {(10_000 + number, "orders", 0): ErrorCode.NONE for number in range(count)}
+    data = partitions_of(node.connect().ask(fetch("orders", wanted(offset=1)), 12))[0]
+    producers = [header.producer_id for _, header in headers(memoryview(bytes(data.records or b"")))]
+    assert producers == [10_000 + number for number in range(count)]
+
+
+def test_markers_that_have_waited_are_refused_where_the_leadership_ends_between_two_turns(
+    node: Node, client: Client
+) -> None:
+    count = LOGS_OPENED_AT_ONCE + 2 * PARTITIONS_PER_STEP
+    waiting_for_one_log(node, client, count)
+    node.broker.tick(node.now_ms)
+    node.run()
+    topic = node.broker.image.topics_by_name["orders"]
+    node.change([PartitionChangeRecord(partition_id=0, topic_id=topic.id, leader=-1)])
+    node.settle()
+    codes = errors_of(client.receive())
+    appended = LOGS_OPENED_AT_ONCE + PARTITIONS_PER_STEP
+    for number in range(count):
+        expected = ErrorCode.NONE if number < appended else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert codes[10_000 + number, "orders", 0] == expected, number
+    assert not client.answers, "there is one answer"
+    assert not node.broker.scheduler.working
+
+
+def test_markers_that_have_waited_until_the_answer_leaves_are_not_appended_late(node: Node, client: Client) -> None:
+    count = LOGS_OPENED_AT_ONCE + 3 * PARTITIONS_PER_STEP
+    waiting_for_one_log(node, client, count)
+    node.broker.tick(node.now_ms)
+    node.run()
+    node.now_ms += MARKERS_SLOWEST_MS + 10
+    node.settle()
+    codes = errors_of(client.receive())
+    appended = LOGS_OPENED_AT_ONCE + PARTITIONS_PER_STEP
+    for number in range(count):
+        expected = ErrorCode.NONE if number < appended else ErrorCode.REQUEST_TIMED_OUT
+        assert codes[10_000 + number, "orders", 0] == expected, number
+    assert orders_end(node) == 1 + appended
+    assert not node.broker.scheduler.working
 
 
 def test_a_marker_goes_into_a_topic_that_recompresses_and_one_that_is_compacted(node: Node, client: Client) -> None:
