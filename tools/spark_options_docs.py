@@ -36,6 +36,9 @@ COLUMNS_TEXT = """
 `timestampType` is 0 for a time that the producer set, 1 for one that the broker did. The last is there with
 `includeHeaders`. With `.schema("value binary, offset bigint")` only these columns are made, which is faster.
 
+With `penstock.value.format` the column `value` is [typed](../how-to/read-typed-records.md), and unless
+`penstock.value.mode` is `failfast` there are two more: `value_error` string and `value_raw` binary.
+
 A batch of records that is broken stops the read with its topic, partition and offsets; read around it with
 `startingOffsets` and `endingOffsets`. For a table that grows with its topic use
 [`penstock load`](../how-to/load-a-topic.md).

@@ -14,6 +14,12 @@ SPARK_RUN_BYTES = 8 * MiB
 """Decompressed records that a task turns into Arrow columns at a time; a batch that is larger is decoded whole."""
 SPARK_ARROW_BATCH_ROWS = 10_000
 """Rows of one Arrow batch that a task hands to Spark; larger ones are cut."""
+SPARK_ARROW_BATCH_BYTES = 1 * MiB
+"""The same in bytes, by the mean size of the rows; a row that is larger goes alone."""
+SPARK_SCHEMAS_KEPT = 1000
+"""Schemas by id that a Python worker keeps of registries; the one used longest ago is asked for anew beyond it."""
+REGISTRY_TIMEOUT_S = 30
+"""How long a schema registry may take for an answer; it is asked up to four times."""
 SPARK_TASK_OFFSETS_WORTHWHILE = 20_000
 """Offsets that are worth a task of their own; a smaller read has fewer tasks than there are cores."""
 SPARK_DYNAMIC_TASKS = 200

@@ -1,6 +1,7 @@
-"""What the driver of a load knows of a schema registry: writers' schemas by id, and each topic's latest one.
+"""What a load or a read knows of a schema registry: writers' schemas by id, and each topic's latest one.
 
-Asked only when something new turns up: at the start, and for ids that tasks report. Ids never change their meaning.
+Asked only when something new turns up: at the start, and for ids that tasks report (a load) or meet (a read). Ids
+never change their meaning.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError
+from penstock.spark.limits import REGISTRY_TIMEOUT_S
 from penstock.spark.load.formats.avro import Bundle, columns_of
 
 NOT_FOUND = 404
 SUBJECT = "{topic}-value"
+AVRO, JSON = "AVRO", "JSON"
+KINDS = {AVRO: "Avro", JSON: "JSON Schema"}
 
 
 class RegistryError(PenstockError):
@@ -23,10 +27,11 @@ class RegistryError(PenstockError):
 
 
 class Registry:
-    """One registry, by its URL; `http://user:password@host` gives credentials."""
+    """One registry, by its URL; `http://user:password@host` gives credentials. `kind` is what schemas must be."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, kind: str = AVRO) -> None:
         self._url = url
+        self._kind = kind
         self.readers: dict[str, Bundle | None] = {}
         self.schemas: dict[int, Bundle | str | None] = {}
         self.known: dict[str, list[int]] = {}
@@ -55,6 +60,24 @@ class Registry:
                 found.append(bundle)
         return found
 
+    def version(self, subject: str, number: int | None) -> tuple[int, Bundle]:
+        """A subject's version (None: the latest) and its schema. Raises RegistryError if there is none, or another
+        kind of it."""
+        client = self._client()
+        ask = client.get_latest_version if number is None else lambda name: client.get_version(name, number)
+        found = self._ask(lambda: ask(subject))
+        if found is None:
+            which = "no version" if number is None else f"no version {number}"
+            raise RegistryError(f"the schema registry {self._address} has {which} of the subject {subject}")
+        bundle = self._bundle(client, found.schema)
+        if isinstance(bundle, str):
+            raise RegistryError(f"the subject {subject} at {self._address}: {bundle}")
+        return int(found.version), bundle
+
+    def schema(self, schema_id: int) -> Bundle | str | None:
+        """The schema of an id; None for one that does not exist, text for why it is of no use. Raises RegistryError."""
+        return self._by_id(self._client(), schema_id)
+
     def columns(self, topic: str, own: Iterable[str]) -> pa.Schema:
         """The columns that a topic's values need."""
         found = [self.schemas[each] for each in self.known.get(topic, ())]
@@ -68,11 +91,20 @@ class Registry:
         try:
             from confluent_kafka.schema_registry import SchemaRegistryClient
         except ModuleNotFoundError as error:
-            raise PenstockError(f"Avro needs penstock[avro]: {error}") from None
+            raise PenstockError(f"a schema registry needs penstock[avro]: {error}") from None
         try:
-            return SchemaRegistryClient({"url": self._url})
+            return SchemaRegistryClient({"url": self._url, "timeout": REGISTRY_TIMEOUT_S})
         except (ValueError, TypeError) as error:
-            raise RegistryError(f"the schema registry {self._url} cannot be used: {error}") from None
+            raise RegistryError(f"the schema registry {self._address} cannot be used: {self._said(error)}") from None
+
+    @property
+    def _address(self) -> str:
+        """The URL as a message may have it: without credentials."""
+        scheme, slashes, rest = self._url.rpartition("://")
+        return scheme + slashes + rest.rpartition("@")[2]
+
+    def _said(self, error: Exception) -> str:
+        return str(error).replace(self._url, self._address)
 
     def _latest(self, client: Any, subject: str) -> Bundle | None:
         found = self._ask(lambda: client.get_latest_version(subject))
@@ -80,7 +112,7 @@ class Registry:
             return None
         bundle = self._bundle(client, found.schema)
         if isinstance(bundle, str):
-            raise RegistryError(f"the subject {subject} at {self._url}: {bundle}")
+            raise RegistryError(f"the subject {subject} at {self._address}: {bundle}")
         return bundle
 
     def _by_id(self, client: Any, schema_id: int) -> Bundle | str | None:
@@ -88,9 +120,11 @@ class Registry:
         return None if schema is None else self._bundle(client, schema)
 
     def _bundle(self, client: Any, schema: Any) -> Bundle | str:
-        """A schema after those that it refers to; why not, if it is no Avro schema."""
-        if schema.schema_type not in (None, "AVRO"):
-            return f"the schema is {schema.schema_type}, not Avro"
+        """A schema after those that it refers to; why not, if it is of another kind."""
+        if (schema.schema_type or AVRO) != self._kind:
+            return f"the schema is {schema.schema_type or AVRO}, not {KINDS[self._kind]}"
+        if schema.references and self._kind == JSON:
+            return "the schema refers to other schemas, which is not supported for JSON Schema"
         bundle: list[Any] = []
         for reference in schema.references or ():
             found = self._ask(lambda r=reference: client.get_version(r.subject, r.version))
@@ -114,6 +148,6 @@ class Registry:
         except SchemaRegistryError as error:
             if error.http_status_code == NOT_FOUND:
                 return None
-            raise RegistryError(f"the schema registry {self._url} refused: {error}") from error
+            raise RegistryError(f"the schema registry {self._address} refused: {self._said(error)}") from error
         except Exception as error:  # its HTTP library's errors are not its interface
-            raise RegistryError(f"the schema registry {self._url} does not answer: {error}") from error
+            raise RegistryError(f"the schema registry {self._address} does not answer: {self._said(error)}") from error

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.spark.read import option_types as types
+from penstock.spark.read import value_options as values
 from penstock.spark.read.option_types import Type
 
 SAME, NONE = "the same", "none"
+NO_PROTOBUF = "is not supported yet: json, avro and jsonschema are; without the option values come as bytes"
 NOTHING_BEFORE = "there is nothing before the earliest offset"
 
 
@@ -110,6 +112,31 @@ ROWS = (
         "kafka.isolation.level", types.one_of("read_uncommitted", "read_committed"), default="read_uncommitted"
     ).documented("Whether records of open and aborted transactions are read."),
 )
+VALUES = (
+    Option(values.FORMAT, types.one_of(*values.FORMATS, remedies={"protobuf": NO_PROTOBUF}), official=NONE).documented(
+        "Makes `value` a typed column. `json`: objects; `avro`: bare, or in Confluent's framing with a registry; "
+        "`jsonschema`: JSON in that framing."
+    ),
+    Option(values.SCHEMA, types.TEXT, official=NONE).documented(
+        "The fields: for JSON as DDL, `page string, ms bigint` (or by `.schema(...)`); for Avro the reader's schema. "
+        "Wins over the registry."
+    ),
+    Option(
+        values.MODE, types.one_of(values.PERMISSIVE, values.FAILFAST), default="permissive", official=NONE
+    ).documented(
+        "What becomes of a value that does not fit: null, with the reason in `value_error` and the bytes in "
+        "`value_raw`; or the read fails with its offset."
+    ),
+    Option(values.REGISTRY_URL, types.URL, official=NONE).documented(
+        "The schema registry; `http://user:password@host` has credentials. Spark's plans hide it."
+    ),
+    Option(values.SUBJECT, types.TEXT, official=NONE).documented(
+        "The subject whose schema the column has; by default `TOPIC-value`, if one topic is read."
+    ),
+    Option(values.VERSION, types.VERSION, default="latest", official=NONE).documented(
+        "Its version: `latest` is fixed when `load()` is called."
+    ),
+)
 CLIENT = (
     Option("kafka.client.id", types.TEXT, default="penstock-spark").documented(
         "How the brokers' logs and quotas call the job."
@@ -145,6 +172,7 @@ GROUPS: tuple[tuple[str, tuple[Option, ...]], ...] = (
     ("How much a microbatch reads", ADMISSION),
     ("How many tasks", TASKS),
     ("Which rows and columns", ROWS),
+    ("Typed values", VALUES),
     ("Brokers and files", CLIENT),
     ("Accepted, without effect", WITHOUT_EFFECT),
 )
@@ -170,7 +198,7 @@ REFUSED = {
     "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets; GroupListener shows them in a group",
     "kafka.interceptor.classes": "there is no Java consumer that would run them",
     "kafka.key.deserializer": "keys come as bytes; convert them in the query",
-    "kafka.value.deserializer": "values come as bytes; convert them in the query",
+    "kafka.value.deserializer": "values come as bytes, or typed with penstock.value.format",
     "kafka.security.providers": "the client speaks neither TLS nor SASL yet; use a PLAINTEXT listener",
 }
 """What the official connector refuses too, and what nothing is there for yet: why, and what to do instead."""

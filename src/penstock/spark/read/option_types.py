@@ -43,10 +43,12 @@ def whole(at_least: int) -> Type:
     return Type(f"whole number ≥ {at_least}", read)
 
 
-def one_of(*values: str) -> Type:
-    """One of a few words, in any case."""
+def one_of(*values: str, remedies: Mapping[str, str] = MappingProxyType({})) -> Type:
+    """One of a few words, in any case; `remedies` say of others why they are none."""
 
     def read(text: str) -> str:
+        if text.lower() in remedies:
+            raise ValueError(remedies[text.lower()])
         if text.lower() not in values:
             raise ValueError(f"must be one of {', '.join(values)}")
         return text.lower()
@@ -166,6 +168,17 @@ def _times(text: str) -> dict[str, dict[int, int]]:
     return given
 
 
+def _url(text: str) -> str:
+    scheme, separator, host = text.strip().partition("://")
+    if scheme.lower() not in ("http", "https") or not separator or not host:
+        raise ValueError("must be a URL, http://host:port or https://host:port")
+    return text.strip()
+
+
+def _version(text: str) -> int | None:
+    return None if text.strip().lower() == "latest" else whole(1).read(text)
+
+
 def _paths(text: str) -> tuple[str, ...]:
     paths = tuple(path.strip() for path in text.split(","))
     if not all(path.startswith("/") for path in paths):
@@ -183,4 +196,6 @@ PATTERN = Type("a Python regular expression", _pattern)
 ASSIGNMENT = Type('`{"clicks": [0, 1]}`', _assignment)
 TIME = Type("epoch milliseconds", whole(0).read)
 TIMES = Type('`{"clicks": {"0": 1700000000000}}`', _times)
+URL = Type("`http://host:port`", _url)
+VERSION = Type("`latest` or a whole number ≥ 1", _version)
 PATHS = Type("absolute paths, separated by commas", _paths)

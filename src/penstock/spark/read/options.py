@@ -22,6 +22,7 @@ from penstock.spark.read.option_table import (
     SECURITY_PREFIXES,
     SECURITY_PROTOCOL,
 )
+from penstock.spark.read.value_options import ValueOptions, value_options
 
 Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
 Timestamps = int | dict[str, dict[int, int]]
@@ -64,6 +65,7 @@ class ReadOptions:
     retry_interval_ms: int
     read: str
     log_dirs: tuple[str, ...]
+    value: ValueOptions | None = None
 
     def chooses(self, topic: str, partition: int) -> bool:
         """Whether the options choose a partition, if it exists."""
@@ -114,11 +116,18 @@ def parse(options: Mapping[str, str], *, stream: bool = False) -> ReadOptions:
         retry_interval_ms=value["fetchOffset.retryIntervalMs"],
         read=value["penstock.read"],
         log_dirs=value["penstock.log.dirs"] or (),
+        value=value_options(given, value),
     )
 
 
+def typed_values(options: Mapping[str, str]) -> ValueOptions | None:
+    """How values are typed, if they are: what the columns depend on besides headers. Raises ConfigError."""
+    given = recognised(options)
+    return value_options(given, _values(given, stream=False))
+
+
 def includes_headers(options: Mapping[str, str]) -> bool:
-    """Whether rows have headers: all that the columns depend on. Raises ConfigError for an unknown option."""
+    """Whether rows have headers. Raises ConfigError for an unknown option."""
     name = "includeHeaders"
     option = OPTIONS[name]
     return bool(_read(name, option.type.read, recognised(options).get(name, option.default or "")))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.spark.limits import SPARK_ARROW_BATCH_ROWS, SPARK_TASK_REPLANS
+from penstock.spark.limits import SPARK_ARROW_BATCH_BYTES, SPARK_ARROW_BATCH_ROWS, SPARK_TASK_REPLANS
 from penstock.spark.read.brokers import Brokers
 from penstock.spark.read.options import ReadOptions
 from penstock.spark.read.plan import (
@@ -29,6 +29,7 @@ from penstock.spark.read.plan import (
     tasks_at_once,
     tasks_of,
 )
+from penstock.spark.read.values import ValuePlan, Values
 
 LOST = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -51,25 +52,27 @@ def tasks(options: ReadOptions, ranges: Sequence[OffsetRange]) -> list[Task]:
     return [Task(packed) for packed in tasks_of(ranges, count)]
 
 
-def rows(options: ReadOptions, names: Sequence[str], ranges: Sequence[OffsetRange]) -> Iterator[Any]:
-    """The records of the ranges as Arrow batches with the named columns.
+def rows(
+    options: ReadOptions, names: Sequence[str], ranges: Sequence[OffsetRange], values: ValuePlan | None = None
+) -> Iterator[Any]:
+    """The records of the ranges as Arrow batches with the named columns; `values` types the column `value`.
 
-    Raises DataLossError, CorruptBatchError, RequestError, UnreachableError.
+    Raises DataLossError, CorruptBatchError, BadValueError, RegistryError, RequestError, UnreachableError.
     """
     from penstock.records.arrow_schema import Decoded
-    from penstock.spark.read.fetching import Connect, decoded, record_batch  # imports numba: in workers only
+    from penstock.spark.read.fetching import Connect, decoded  # imports numba: in workers only
 
     connect = Connect(
         options.bootstrap, options.client_id, options.timeout_ms, options.isolation, options.read, options.log_dirs
     )
+    typed = None if values is None else Values(values)
     left = list(ranges)
     for _ in range(SPARK_TASK_REPLANS):
         done: dict[OffsetRange, int] = {}
         try:
             for wanted, got in decoded(connect, left, include_headers="headers" in names):
                 assert isinstance(got, Decoded)  # a broken batch is an error here
-                batch = pa.Table.from_batches([record_batch(wanted, got, names)])
-                yield from batch.to_batches(max_chunksize=SPARK_ARROW_BATCH_ROWS)
+                yield from in_pieces(_batch(wanted, got, names, typed))
                 done[wanted] = got.next_offset
             return
         except (RequestError, DataLossError) as error:
@@ -78,6 +81,27 @@ def rows(options: ReadOptions, names: Sequence[str], ranges: Sequence[OffsetRang
             failure = error
         left = _what_is_left(options, left, done)
     raise DataLossError(f"offsets vanish faster than they are read: {failure}")
+
+
+def _batch(wanted: OffsetRange, got: Any, names: Sequence[str], typed: Values | None) -> pa.RecordBatch:
+    """A decoded run as the named columns."""
+    from penstock.spark.read.fetching import record_batch
+
+    if typed is None:
+        return record_batch(wanted, got, names)
+    values = got.batch.column("value")
+    columns = typed.columns(wanted.topic, wanted.partition, got.batch.column("offset"), values)
+    others = record_batch(wanted, got, [name for name in names if name not in columns])
+    arrays = [columns[name] if name in columns else others.column(name) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, list(names))
+
+
+def in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch cut as Spark gets it: by rows, and by bytes where rows are large."""
+    mean_bytes = batch.nbytes / max(1, batch.num_rows)
+    at_once = max(1, min(SPARK_ARROW_BATCH_ROWS, int(SPARK_ARROW_BATCH_BYTES / max(1.0, mean_bytes))))
+    for start in range(0, batch.num_rows, at_once):
+        yield batch.slice(start, at_once)
 
 
 def _what_is_left(

@@ -36,6 +36,7 @@ from penstock.spark.read.plan import Losses, Position, Positions, Snapshot, goes
 from penstock.spark.read.rows import Task, rows, tasks
 from penstock.spark.read.stream_admission import MinOffsets, share_out
 from penstock.spark.read.stream_offsets import from_json, to_json
+from penstock.spark.read.values import ValuePlan
 
 
 @dataclass(slots=True)
@@ -49,16 +50,17 @@ class _Planned:
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """See the module's head. Pickled into tasks, where only `read` is called."""
 
-    def __init__(self, options: ReadOptions, names: Sequence[str]) -> None:
+    def __init__(self, options: ReadOptions, names: Sequence[str], values: ValuePlan | None = None) -> None:
         self.options = options
         self.names = tuple(names)
+        self.values = values
         self._begin()
 
-    def __getstate__(self) -> tuple[ReadOptions, tuple[str, ...]]:
-        return self.options, self.names
+    def __getstate__(self) -> tuple[ReadOptions, tuple[str, ...], ValuePlan | None]:
+        return self.options, self.names, self.values
 
-    def __setstate__(self, state: tuple[ReadOptions, tuple[str, ...]]) -> None:
-        self.options, self.names = state
+    def __setstate__(self, state: tuple[ReadOptions, tuple[str, ...], ValuePlan | None]) -> None:
+        self.options, self.names, self.values = state
         self._begin()
 
     def _begin(self) -> None:
@@ -131,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one task, as Arrow batches."""
         assert isinstance(partition, Task)
-        return rows(self.options, self.names, partition.ranges)
+        return rows(self.options, self.names, partition.ranges, self.values)
 
     def stop(self) -> None:
         """Closes the connections."""

@@ -14,8 +14,10 @@ class Registry:
 
     def __init__(self) -> None:
         self.schemas: list[Any] = []
+        self.kinds: dict[int, str | None] = {}
         self.subjects: dict[str, list[int]] = {}
         self.up = True
+        self.only_by_id_down = False
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -40,24 +42,31 @@ class Registry:
     def answer(self, path: list[str]) -> tuple[int, Any]:
         if not self.up:
             return 401, {"error_code": 401, "message": "not today"}
+        if self.only_by_id_down and path[0] == "schemas":
+            return 401, {"error_code": 401, "message": "no ids today"}
         match path:
             case ["schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
-                return 200, {"schema": json.dumps(self.schemas[int(number) - 1])}
+                return 200, self.told(int(number))
             case ["subjects", subject, "versions", "latest"] if subject in self.subjects:
                 ids = self.subjects[subject]
                 told = {"subject": subject, "version": len(ids), "id": ids[-1]}
-                return 200, told | {"schema": json.dumps(self.schemas[ids[-1] - 1])}
+                return 200, told | self.told(ids[-1])
             case ["subjects", subject, "versions"] if subject in self.subjects:
                 return 200, list(range(1, len(self.subjects[subject]) + 1))
             case ["subjects", subject, "versions", number] if subject in self.subjects:
                 found = self.subjects[subject][int(number) - 1]
                 told = {"subject": subject, "version": int(number), "id": found}
-                return 200, told | {"schema": json.dumps(self.schemas[found - 1])}
+                return 200, told | self.told(found)
             case _:
                 return 404, {"error_code": 40403, "message": "not found"}
 
-    def register(self, topic: str, schema: Any) -> int:
+    def told(self, number: int) -> dict[str, Any]:
+        kind = {} if (given := self.kinds.get(number)) is None else {"schemaType": given}
+        return {"schema": json.dumps(self.schemas[number - 1]), **kind}
+
+    def register(self, topic: str, schema: Any, kind: str | None = None) -> int:
         self.schemas.append(schema)
+        self.kinds[len(self.schemas)] = kind
         self.subjects.setdefault(f"{topic}-value", []).append(len(self.schemas))
         return len(self.schemas)
 

@@ -33,8 +33,8 @@ from penstock.spark.load.formats.format import (
     type_name,
     with_tombstones,
 )
+from penstock.spark.load.formats.framing import HEADER_BYTES, id_of
 
-MAGIC, HEADER_BYTES = 0, 5
 WHOLE_VALUE = "value"
 PRIMITIVE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -57,6 +57,8 @@ AS_TEXT = ("uuid", "time-millis", "time-micros", "local-timestamp-millis", "loca
 Bundle = Sequence[Any]
 """A schema as parsed JSON, after those that it refers to."""
 Convert = Callable[[Any], Any]
+MISFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
+"""What Arrow says of a value that a column cannot hold."""
 
 
 class Schema:
@@ -71,7 +73,7 @@ class Schema:
             for each in bundle:
                 parsed = fastavro.parse_schema(each, named_schemas=self.named)
         except Exception as error:  # what fastavro makes of a broken schema has many types
-            raise PenstockError(f"the registry has an Avro schema that cannot be read: {error}") from error
+            raise PenstockError(f"an Avro schema that cannot be read: {error}") from error
         self.parsed = parsed
         self.fields: dict[str, Any] = {WHOLE_VALUE: parsed}
         if isinstance(parsed, dict) and parsed.get("type") == "record":
@@ -112,8 +114,11 @@ class AvroFormat:
         columns: the table's value columns.
         readers: the latest schema of each topic, None where the subject does not exist.
         schemas: the writers' schemas by id; None for one that the registry does not know, text for why it is of no use.
-        known: ids that each topic's columns were made with.
+        known: ids that each topic's columns were made with; None: whichever `schemas` has.
         own: names that value columns must not have.
+        fixed: a schema that the values of all topics are resolved to; rows are then the columns and no more, and what
+            only a writer has is passed over.
+        header_bytes: of the framing before a value; 0: every value is of the schema with the id 0.
     """
 
     def __init__(
@@ -121,14 +126,20 @@ class AvroFormat:
         columns: pa.Schema,
         readers: Mapping[str, Bundle | None],
         schemas: Mapping[int, Bundle | str | None],
-        known: Mapping[str, Sequence[int]],
+        known: Mapping[str, Sequence[int]] | None,
         own: Sequence[str] = OWN_COLUMNS,
+        *,
+        fixed: Bundle | None = None,
+        header_bytes: int = HEADER_BYTES,
     ) -> None:
         self._columns = columns
+        self._names = frozenset(columns.names)
+        self._fixed = None if fixed is None else Schema(fixed)
+        self._header_bytes = header_bytes
         self._own = own
         self._readers = {topic: Schema(bundle) if bundle is not None else None for topic, bundle in readers.items()}
         self._bundles = schemas
-        self._known = {topic: set(ids) for topic, ids in known.items()}
+        self._known = None if known is None else {topic: set(ids) for topic, ids in known.items()}
         self._decoders: dict[tuple[str, int], Callable[[bytes], dict[str, Any]] | str] = {}
 
     def parse(self, topic: str, values: pa.Array) -> Parsed:
@@ -141,8 +152,8 @@ class AvroFormat:
         rows: list[tuple[int, dict[str, Any]]] = []
         for at, value in enumerate(values):
             try:
-                schema_id = _schema_id(value)
-                if schema_id not in self._known.get(topic, ()):
+                schema_id = id_of(value) if self._header_bytes else 0
+                if self._known is not None and schema_id not in self._known.get(topic, ()):
                     unknown.add(schema_id)
                 else:
                     rows.append((at, self._row(topic, schema_id, value)))
@@ -150,16 +161,21 @@ class AvroFormat:
                 rejected[at] = shortened(error)
         if unknown:
             return Parsed(self._batch([]), unknown_schemas=sorted(unknown))
-        for field in self._columns:
-            rejected |= _misfits(field, rows)
-        kept = [(at, row) for at, row in rows if at not in rejected]
-        index = pa.array([at for at, _ in kept], pa.int64()) if rejected else None
-        return Parsed(self._batch([row for _, row in kept]), index, rejected)
+        try:
+            batch = self._batch([row for _, row in rows])
+        except MISFIT:
+            for field in self._columns:
+                rejected |= _misfits(field, rows)
+            rows = [(at, row) for at, row in rows if at not in rejected]
+            batch = self._batch([row for _, row in rows])
+        index = pa.array([at for at, _ in rows], pa.int64()) if rejected else None
+        return Parsed(batch, index, rejected)
 
     def _batch(self, rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
         if not len(self._columns):
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
-        arrays = [pa.array([row.get(field.name) for row in rows], field.type) for field in self._columns]
+        named = [(field.name, field.type) for field in self._columns]
+        arrays = [pa.array([row.get(name) for row in rows], kind) for name, kind in named]
         return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
 
     def _row(self, topic: str, schema_id: int, value: bytes) -> dict[str, Any]:
@@ -171,7 +187,7 @@ class AvroFormat:
             raise Rejected(decode)
         row = decode(value)
         for name, given in row.items():
-            if given is not None and name not in self._columns.names:
+            if given is not None and name not in self._names:
                 raise Rejected(f"{name}: the table has no such column")
         return row
 
@@ -180,13 +196,17 @@ class AvroFormat:
         if bundle is None or isinstance(bundle, str):
             return bundle or f"the registry knows no schema {schema_id}"
         writer = Schema(bundle)
-        reader = self._readers.get(topic) or writer
-        shape = self._shape(reader, list(reader.fields))
-        extra = self._shape(writer, writer.extra(reader)) if reader is not writer else []
+        reader = self._fixed or self._readers.get(topic) or writer
+        if reader.parsed == writer.parsed:
+            reader = writer
+        fixed = self._fixed is not None
+        shape = self._shape(reader, [name for name in reader.fields if not fixed or name in self._names])
+        extra = self._shape(writer, writer.extra(reader)) if reader is not writer and not fixed else []
+        resolved, skip = None if reader is writer else reader, self._header_bytes
 
         def decode(value: bytes) -> dict[str, Any]:
-            row = _filled(_read(value, writer, None if reader is writer else reader), reader, shape)
-            return row | _filled(_read(value, writer, None), writer, extra) if extra else row
+            row = _filled(_read(value, skip, writer, resolved), reader, shape)
+            return row | _filled(_read(value, skip, writer, None), writer, extra) if extra else row
 
         return decode
 
@@ -194,17 +214,11 @@ class AvroFormat:
         return [(name, column_of(name, self._own), schema.column(name)[1]) for name in names]
 
 
-def _schema_id(value: bytes) -> int:
-    if len(value) < HEADER_BYTES or value[0] != MAGIC:
-        raise Rejected("no schema id: the value does not begin with a zero byte and four more")
-    return int.from_bytes(value[1:HEADER_BYTES], "big")
-
-
-def _read(value: bytes, writer: Schema, reader: Schema | None) -> Any:
+def _read(value: bytes, header_bytes: int, writer: Schema, reader: Schema | None) -> Any:
     import fastavro
 
     stream = io.BytesIO(value)
-    stream.seek(HEADER_BYTES)
+    stream.seek(header_bytes)
     try:
         found = fastavro.schemaless_reader(stream, writer.parsed, reader.parsed if reader is not None else None)
     except Exception as error:  # what a broken value makes of the decoder has many types
@@ -229,13 +243,13 @@ def _misfits(field: pa.Field, rows: Sequence[tuple[int, dict[str, Any]]]) -> dic
     try:
         pa.array([row.get(field.name) for _, row in rows], field.type)
         return {}
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+    except MISFIT:
         found = {}
     for at, row in rows:
         given = row.get(field.name)
         try:
             pa.array([given], field.type)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        except MISFIT:
             found[at] = shortened(f"{field.name}: {given!r} does not fit the column, which is {type_name(field.type)}")
     return found
 

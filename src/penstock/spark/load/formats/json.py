@@ -14,7 +14,8 @@ bigint and "1" is no number. A string column takes strings as they are and objec
 given twice, a number that its column cannot hold, NaN and Infinity, and a nested field that the declared struct does
 not have reject the record. New fields become columns: boolean, bigint, double or string, objects and arrays as JSON
 text in a string column; a field with whole numbers and others is double, any other mixture string (and what is no
-string there is rejected).
+string there is rejected). With `ignore_fields` a field without a column, at any depth, is passed over, and a column's
+name is the field's, exactly: so `from_json` of Spark does.
 """
 
 from __future__ import annotations
@@ -53,12 +54,21 @@ class JsonFormat:
         columns: the table's value columns.
         own: names that value columns must not have.
         add_fields: whether new fields are reported as unknown columns; else their records are rejected.
+        ignore_fields: whether fields without a column are passed over; wins over `add_fields`.
     """
 
-    def __init__(self, columns: pa.Schema, own: Sequence[str] = OWN_COLUMNS, *, add_fields: bool = True) -> None:
+    def __init__(
+        self,
+        columns: pa.Schema,
+        own: Sequence[str] = OWN_COLUMNS,
+        *,
+        add_fields: bool = True,
+        ignore_fields: bool = False,
+    ) -> None:
         self._columns = columns
         self._own = own
         self._add_fields = add_fields
+        self._ignore_fields = ignore_fields
         self._by_lower = {name.lower(): name for name in columns.names}
         self._fields = [self._field_of(name) for name in columns.names]
         self._readable = [pa.string() if pa.types.is_date(each.type) else each.type for each in columns]
@@ -80,6 +90,8 @@ class JsonFormat:
 
     def _field_of(self, column: str) -> str:
         """The field of a column: `key` of `value_key`."""
+        if self._ignore_fields:
+            return column
         name = column.removeprefix(VALUE_PREFIX)
         return name if name != column and column_of(name, self._own) == column else column
 
@@ -100,11 +112,12 @@ class JsonFormat:
         """Lines of JSON as the table's columns; None where they do not fit exactly."""
         schema = pa.schema(list(zip(fields, self._readable, strict=True)))
         size = max(len(lines) + 1, 1024)
+        unexpected = "ignore" if self._ignore_fields else "infer"
         try:
             table = pj.read_json(
                 pa.BufferReader(lines),
                 pj.ReadOptions(use_threads=False, block_size=size),
-                pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer"),
+                pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
             ).combine_chunks()
         except pa.ArrowInvalid:
             return None
@@ -156,6 +169,10 @@ class JsonFormat:
         for name, given in _object(value).items():
             if given is None:
                 continue
+            if self._ignore_fields:
+                if name in self._columns.names:
+                    row[name] = _fitting(name, given, self._columns.field(name).type)
+                continue
             column = column_of(name, self._own)
             known = self._by_lower.get(column.lower())
             if known is not None and known != column:
@@ -203,7 +220,7 @@ class JsonFormat:
         """Which column a record does not fit, found by trying them one at a time."""
         for name, value in json.loads(line).items():
             kind = self._columns.field(name).type
-            one = JsonFormat(pa.schema([(name, kind)]), ())
+            one = JsonFormat(pa.schema([(name, kind)]), (), ignore_fields=self._ignore_fields)
             if one._read(pa.py_buffer(json.dumps({name: value}).encode()), [name], 1) is None:
                 return f"{name}: {json.dumps(value, ensure_ascii=False)} does not fit {type_name(kind)}"
         return "too many nested values"
