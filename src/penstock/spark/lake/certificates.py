@@ -51,11 +51,11 @@ class Certificate:
         return sum(self.partitions.values())
 
     def naming(self, files: Sequence[str]) -> Certificate:
-        """It, before a commit that takes these files out of the table."""
+        """The certificate before a commit that takes these files out of the table."""
         return replace(self, old_files=[*self.old_files, *(path for path in files if path not in self.old_files)])
 
     def counting(self, rows: Mapping[TopicPartition, int], files: int) -> Certificate:
-        """It, after the commit that did so."""
+        """The certificate after the commit that did so."""
         partitions = dict(self.partitions)
         for at, count in rows.items():
             name = f"{at.topic}/{at.topic_id}/{at.partition}"

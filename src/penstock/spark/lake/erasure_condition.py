@@ -58,7 +58,7 @@ class Condition:
             raise
 
     def count(self, lake: LakeTable, file: TableFile) -> int:
-        """How many rows of a file of the table it takes."""
+        """How many rows of a file of the table are taken."""
         layout = ds.ParquetFileFormat()
         known = [_is(self._columns.field(name), value) for name, value in file.partition_values.items()]
         whole = None
@@ -68,7 +68,7 @@ class Condition:
         return self._count(ds.FileSystemDataset([fragment], self._columns, layout, lake.file_systems()))
 
     def matches(self, rows: Any) -> pa.ChunkedArray:
-        """For each row of a table of rows, whether it takes it."""
+        """For each of some rows, whether it is taken."""
         self._duckdb.register(self._rows, rows)
         query = f"select coalesce(cast({self._where} as boolean), false) as taken from {self._rows}"
         return self._asked(lambda: self._duckdb.sql(query).to_arrow_table()).column("taken")
