@@ -1,4 +1,4 @@
-"""Spark's event log, which is what its page shows, too, has nothing that gives access to brokers, stores or registries."""
+"""Spark's event log, which its page shows, too, has nothing that gives access to brokers, stores or registries."""
 
 from __future__ import annotations
 
