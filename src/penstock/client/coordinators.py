@@ -39,10 +39,16 @@ class CoordinatorKind(IntEnum):
         return f"group {key}" if self is CoordinatorKind.GROUP else f"transactional id {key}"
 
 
-async def coordinator(client: Client, key: str, kind: CoordinatorKind = CoordinatorKind.GROUP) -> int:
+async def coordinator(
+    client: Client,
+    key: str,
+    kind: CoordinatorKind = CoordinatorKind.GROUP,
+    *,
+    timeout_s: float = COORDINATOR_TIMEOUT_S,
+) -> int:
     """The node id of the coordinator. Waits while there is none; RequestError when that takes too long."""
     version = (await client.connection(None)).version_for(ApiKey.FIND_COORDINATOR)
-    deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
+    deadline = asyncio.get_running_loop().time() + timeout_s
     while True:
         if version >= BATCHED_COORDINATORS_FROM:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
@@ -66,17 +72,18 @@ async def ask(
     kind: CoordinatorKind = CoordinatorKind.GROUP,
     known: int | None = None,
     at_most: int | None = None,
+    timeout_s: float = COORDINATOR_TIMEOUT_S,
 ) -> tuple[Any, int]:
-    """The coordinator's answer and its node id. Asks again, for COORDINATOR_TIMEOUT_S, while `error_of(answer)` says
-    that it has moved, or its broker does not answer; so a request may be carried out twice.
+    """The coordinator's answer and its node id. Asks again, for `timeout_s`, while `error_of(answer)` says that it has
+    moved, or its broker does not answer; so a request may be carried out twice.
 
     `known` is the coordinator as of an earlier answer, which saves looking it up.
     """
-    deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
+    deadline = asyncio.get_running_loop().time() + timeout_s
     while True:
         late = asyncio.get_running_loop().time() > deadline
         try:
-            node_id = await coordinator(client, key, kind) if known is None else known
+            node_id = await coordinator(client, key, kind, timeout_s=timeout_s) if known is None else known
             answer = await client.send(request, node_id=node_id, at_most=at_most)
         except UnreachableError:
             if late:

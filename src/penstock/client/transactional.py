@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TRANSACTION_VERSION = "transaction.version"
 TIMEOUT_MS = 60_000
 """How long a transaction may take before its coordinator aborts it, as in Kafka's producers."""
-PATIENCE_S = 30.0
+PATIENCE_MS = 30_000
 """How long the end of the transaction before may take."""
 RETRY_S = 0.02
 """Between two tries while the transaction before is still ending, as in Kafka's producers."""
@@ -53,14 +53,18 @@ class Transactions:
         client: connected.
         transactional_id: whose transactions; a second one with the same id fences the first.
         timeout_ms: how long each may take before its coordinator aborts it.
+        patience_ms: how long to look for a coordinator that answers, and to wait for the end of the transaction before.
 
     Attributes: producer_id, producer_epoch.
     """
 
-    def __init__(self, client: Client, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(
+        self, client: Client, transactional_id: str, *, timeout_ms: int = TIMEOUT_MS, patience_ms: int = PATIENCE_MS
+    ) -> None:
         self._client = client
         self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
+        self._patience_s = patience_ms / 1000
         self._coordinator: int | None = None
         self._v2 = False
         self._joined: set[Partition] = set()
@@ -114,7 +118,7 @@ class Transactions:
     async def _ask(self, request: Any, error_of: Callable[[Any], int], at_most: int | None) -> Any:
         """The coordinator's answer; asks again while the transaction before is ending. Raises RequestError."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + PATIENCE_S
+        deadline = loop.time() + self._patience_s
         while True:
             answer, self._coordinator = await ask(
                 self._client,
@@ -124,6 +128,7 @@ class Transactions:
                 kind=CoordinatorKind.TRANSACTION,
                 known=self._coordinator,
                 at_most=at_most,
+                timeout_s=self._patience_s,
             )
             code = error_of(answer)
             if code != ErrorCode.CONCURRENT_TRANSACTIONS or loop.time() > deadline:

@@ -153,6 +153,14 @@ class SparkCluster:
             raise
         return self._save()
 
+    def add_worker(self) -> Member:
+        """Starts one more worker of a cluster that is up; it registers by itself. Raises ClusterError."""
+        number = sum(member.name.startswith("worker-") for member in self.members)
+        if number >= WORKERS_MAX:
+            raise ClusterError(f"{number} workers have been started, it must not be more than {WORKERS_MAX}")
+        self._start_worker(number)
+        return self.members[-1]
+
     def _start_master(self) -> None:
         words = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         self._start("master", [_spark("spark-class"), *words])

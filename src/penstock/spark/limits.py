@@ -88,6 +88,10 @@ SINK_BATCH_BYTES = 256 * KiB
 """A batch that the transactional sink builds, before it is compressed; `kafka.batch.size` of it."""
 SINK_INLINE_BYTES = 64 * KiB
 """Staged rows of a task that travel in its commit message; more of them go to a file."""
+SINK_INLINE_TOTAL_BYTES = 64 * MiB
+"""The same of all tasks together, for the driver holds them; the tasks beyond it use files from the first row on."""
+SINK_STAGED_BYTES = 4096 * MiB
+"""Staged rows of one task; beyond it the task fails, before it fills the disk that it shares."""
 SINK_IN_FLIGHT_PER_PARTITION = 5
 """Batches of a partition that are under way at once: as many as a broker knows again when they are repeated."""
 SINK_IN_FLIGHT = 64

@@ -33,6 +33,14 @@ CONDITION = re.compile(r"(?:[\w.$]+: )?\[(?!STREAM_FAILED|FOREACH|PYTHON_DATA_SO
 """Spark's error conditions; not those that only pass on what failed below them."""
 CONNECT_PORT = "15002"
 JAVA_STOP_TIMEOUT_S = 10
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+SHUFFLE_PARTITIONS_PER_CORE = 3
+"""What Spark's own guide to tuning advises (2 to 3): tasks are never all of one length."""
+REDACTED = (
+    "(?i)secret|password|passwd|token|credential|access[._]?key|account[._]?key|sasl[._]username|jaas|basic[._]auth|"
+    "ssl[._]key|keystore|://[^/ ]*:[^/ ]*@"
+)
+"""Names of settings and options whose values Spark hides, and values that it hides whatever they are called."""
 SPARK_MINIMUM = (4, 0)
 
 
@@ -70,6 +78,9 @@ DEFAULTS: Mapping[str, Default] = {
         str(SPARK_ARROW_BATCH_ROWS), "large enough to be cheap a row, small enough for a worker's memory", live=True
     ),
     "spark.sql.session.timeZone": Default("UTC", "timestamps mean the same on every machine", live=True),
+    "spark.redaction.regex": Default(
+        REDACTED, "names and passwords of brokers, stores and registries stay out of Spark's page and event logs"
+    ),
     "spark.driver.bindAddress": Default("127.0.0.1", "a local session is nobody else's business", only="local"),
     "spark.driver.host": Default("127.0.0.1", "a local session is nobody else's business", only="local"),
 }
@@ -176,14 +187,39 @@ def is_loopback(master: str | None) -> bool:
 
 
 def settings_for(master: str | None, settings: Mapping[str, str]) -> dict[str, str]:
-    """The defaults for a master, and what the user set over them."""
+    """The defaults for a master, and what the user set over them.
+
+    A cluster whose cores are told by the settings has shuffles to match; of others it is not known before executors
+    come, so they keep Spark's own number of parts.
+    """
     kind = "local" if is_local(master) else "cluster"
     chosen = {name: each.value for name, each in DEFAULTS.items() if each.only in ("", kind)}
     if is_loopback(master):
         alike = ("spark.driver.bindAddress", "spark.sql.shuffle.partitions")
         chosen |= {name: DEFAULTS[name].value for name in alike}
         chosen["spark.driver.host"] = "127.0.0.1"
+    elif cores := cores_told(settings):
+        chosen[SHUFFLE_PARTITIONS] = str(cores * SHUFFLE_PARTITIONS_PER_CORE)
     return {**chosen, **settings}
+
+
+def cores_told(settings: Mapping[str, str]) -> int:
+    """The cores that an application on a cluster has at most, as far as its settings say; 0: they do not.
+
+    Raises ConfigError for a number that is none.
+    """
+    dynamic = settings.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+    executors = "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances"
+    each = _count(settings, "spark.executor.cores")
+    told = [_count(settings, "spark.cores.max"), _count(settings, executors) * each]
+    return min((count for count in told if count), default=0)
+
+
+def _count(settings: Mapping[str, str], name: str) -> int:
+    value = settings.get(name, "0")
+    if not value.isdecimal():
+        raise ConfigError(f"{name} = {value!r} must be a whole number")
+    return int(value)
 
 
 def _started(app_name: str, master: str | None, settings: Mapping[str, str], log: Path | None) -> SparkSession:

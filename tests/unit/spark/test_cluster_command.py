@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,6 +48,58 @@ def test_every_setting_has_a_reason_and_the_users_wins(capsys: pytest.CaptureFix
     assert settings_for("spark://h:1", {"spark.executor.memory": "2g"})["spark.executor.memory"] == "2g"
     assert "spark.driver.host" not in settings_for("spark://h:1", {})
     assert settings_for("spark://127.0.0.1:1", {})["spark.driver.host"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({"spark.cores.max": "8"}, "24"),
+        ({"spark.executor.instances": "10", "spark.executor.cores": "4"}, "120"),
+        ({"spark.executor.instances": "10", "spark.executor.cores": "4", "spark.cores.max": "8"}, "24"),
+        ({"spark.executor.instances": "10"}, None),
+        (
+            {
+                "spark.dynamicAllocation.enabled": "true",
+                "spark.dynamicAllocation.maxExecutors": "50",
+                "spark.executor.instances": "1",
+                "spark.executor.cores": "2",
+            },
+            "300",
+        ),
+        ({"spark.cores.max": "8", "spark.sql.shuffle.partitions": "7"}, "7"),
+    ],
+)
+def test_shuffles_have_parts_for_the_cores_that_settings_tell(settings: dict[str, str], parts: str | None) -> None:
+    assert settings_for("spark://h:1", settings).get("spark.sql.shuffle.partitions") == parts
+
+
+def test_a_number_of_cores_that_is_none_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"spark\.cores\.max = 'all' must be a whole number"):
+        settings_for("yarn", {"spark.cores.max": "all"})
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "kafka.sasl.password",
+        "kafka.sasl.jaas.config",
+        "kafka.sasl.username",
+        "kafka.ssl.key.pem",
+        "kafka.ssl.key.password",
+        "kafka.ssl.keystore.location",
+        "spark.hadoop.fs.s3a.secret.key",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SESSION_TOKEN",
+        "azure_storage_account_key",
+        "basic.auth.user.info",
+        "http://name:word@registry:8081",
+    ],
+)
+def test_spark_is_told_what_to_hide(secret: str) -> None:
+    shown = ("kafka.bootstrap.servers", "subscribe", "checkpointLocation", "s3://bucket/table", "http://registry:8081")
+    hidden = re.compile(DEFAULTS["spark.redaction.regex"].value)
+    assert hidden.search(secret)
+    assert not any(hidden.search(each) for each in shown)
 
 
 def test_a_cluster_keeps_sparks_own_shuffle_partitions_and_its_page() -> None:

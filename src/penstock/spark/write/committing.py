@@ -30,7 +30,7 @@ from penstock.spark.write.markers import (
     is_new,
 )
 from penstock.spark.write.rows import SinkError
-from penstock.spark.write.staged_files import delete_until, read_staged
+from penstock.spark.write.staged_files import delete, delete_until, of_others, read_staged
 from penstock.spark.write.staging import Staged
 from penstock.spark.write.stamping import Planned, planned, stamp
 from penstock.spark.write.transaction_sending import Piece, TransactionSending
@@ -80,29 +80,37 @@ class Committer:
         self._wall_ms = wall_ms
         self._reached = reached
 
-    async def commit(self, batch: Marker, stages: Sequence[Staged]) -> bool:
-        """Writes a batch unless it is written; returns whether it was not. The staged files of it are deleted then.
+    async def commit(self, batch: Marker, stages: Sequence[Staged], last: Marker | None = None) -> bool:
+        """Writes a batch unless it is written; returns whether it was not. The staged files of it are deleted then, and
+        those of others that cannot be committed any more. `last` is the sink's marker of when a write began.
 
         Raises SinkError, RequestError, UnreachableError; the transaction is aborted, or its end is not known, and the
         same batch can be committed again.
         """
         written = False
         if any(staged.batches for staged in stages):
-            async with Client(self._bootstrap, client_id=self._options.client_id) as client:
-                written = await self._commit(client, batch, stages)
+            options = self._options
+            async with Client(self._bootstrap, client_id=options.client_id, timeout_ms=options.max_block_ms) as client:
+                written = await self._commit(client, batch, stages, last)
         delete_until(self._options.staging, batch.query, batch.batch)
         return written
 
-    async def _commit(self, client: Client, batch: Marker, stages: Sequence[Staged]) -> bool:
+    async def _commit(self, client: Client, batch: Marker, stages: Sequence[Staged], last: Marker | None) -> bool:
         options = self._options
         await make_markers_topic(client)
-        transactions = Transactions(client, options.transactional_id, timeout_ms=options.transaction_timeout_ms)
+        transactions = Transactions(
+            client,
+            options.transactional_id,
+            timeout_ms=options.transaction_timeout_ms,
+            patience_ms=options.max_block_ms,
+        )
         await transactions.open()
         self._reached(Step.FENCED)
         marker = await last_marker(client, options.sink_id)
         self._reached(Step.MARKER_READ)
-        if not is_new(marker, batch, options.sink_id, options.replaces):
+        if not is_new(marker, batch, options.sink_id, options.replaces, last):
             return False
+        dead = of_others(options.staging, batch.query)
         try:
             await self._send(client, transactions, batch, planned(stages))
         except PenstockError as error:
@@ -115,6 +123,8 @@ class Committer:
         except RequestError as error:
             raise explained(error, NOT_KNOWN, options) from None
         self._reached(Step.ENDED)
+        for path in dead:
+            delete(path)
         return True
 
     async def _send(
@@ -141,8 +151,7 @@ class Committer:
         }
         work[MARKERS, MARKER_PARTITION] = [Piece(load_marker)]
         await transactions.join(work)
-        timeout_ms = self._options.transaction_timeout_ms
-        sending = TransactionSending(client, transactions, timeout_ms, lambda _: self._reached(Step.BATCH_SENT))
+        sending = TransactionSending(client, transactions, self._options, lambda _: self._reached(Step.BATCH_SENT))
         await sending.send(work)
 
 
@@ -166,16 +175,19 @@ async def make_markers_topic(client: Client) -> None:
     await wait_for_topic(client, MARKERS, expected=1)
 
 
-async def last_marker(client: Client, sink_id: str) -> Marker | None:
-    """The batch that a sink has committed last, given that it has no transaction open. Raises SinkError."""
+async def last_marker(client: Client, sink_id: str, *, others_write: bool = False) -> Marker | None:
+    """The batch that a sink has committed last, given that it has no transaction open, or that `others_write`.
+
+    Raises SinkError.
+    """
     place = (MARKERS, MARKER_PARTITION)
     start = (await client.offsets([place], EARLIEST))[place].offset
-    end = (await client.offsets([place], LATEST))[place].offset
     stable = (await client.offsets([place], LATEST, isolation=READ_COMMITTED))[place].offset
+    end = (await client.offsets([place], LATEST))[place].offset  # after `stable`: what is below that has its end here
     search = LastMarker(sink_id)
     async for position, fetched in read_range(client, *place, start, end):
         search.add(fetched.records, position)
-    found = search.found(stable)
+    found = search.found(stable, others_write=others_write)
     if found is None:
         policies = await describe_configs(client, Resource(ResourceType.TOPIC, MARKERS), ["cleanup.policy"])
         if [each.value for each in policies] != ["compact"]:

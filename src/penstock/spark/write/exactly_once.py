@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from penstock.config.topic import TopicConfig
 from penstock.errors import ConfigError
 from penstock.records.compression import Codec
 from penstock.spark.limits import SINK_BATCH_BYTES
@@ -26,7 +27,8 @@ SINK_ID, STAGING, REPLACES, WRITE_ID = (
 OPTIONS = (SWITCH, SINK_ID, STAGING, REPLACES, WRITE_ID)
 NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 TRANSACTION_TIMEOUT_MS = 60_000
-"""Kafka's default of transaction.timeout.ms."""
+MAX_BLOCK_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 60_000, 30_000, 120_000
+"""The Java producer's defaults of transaction.timeout.ms, max.block.ms, request.timeout.ms and delivery.timeout.ms."""
 CODEC = "lz4"
 """What rows are compressed with unless compression.type says otherwise: they are written twice and sent once."""
 IN_CHECKPOINT = "penstock-staged"
@@ -35,7 +37,8 @@ CHECKPOINT = "checkpointlocation"
 OWN_SETTINGS = frozenset(
     """
     bootstrap.servers client.id compression.type compression.gzip.level compression.lz4.level compression.zstd.level
-    batch.size max.block.ms transaction.timeout.ms acks enable.idempotence security.protocol
+    batch.size max.block.ms request.timeout.ms delivery.timeout.ms transaction.timeout.ms acks enable.idempotence
+    security.protocol
     """.split()  # noqa: SIM905 - this many read better as words
 )
 FIXED = {
@@ -44,6 +47,12 @@ FIXED = {
     "security.protocol": ("plaintext",),
 }
 """Settings that may be given with these values only."""
+LEVELS = {
+    Codec.GZIP: TopicConfig.compression_gzip_level,
+    Codec.LZ4: TopicConfig.compression_lz4_level,
+    Codec.ZSTD: TopicConfig.compression_zstd_level,
+}
+"""The levels that each codec has; a producer's are a topic's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,9 @@ class ExactlyOnce:
         codec, level: how records are compressed.
         batch_bytes: the records of a batch before they are compressed.
         transaction_timeout_ms: how long the driver may take to send a microbatch.
+        max_block_ms: how long it looks for brokers and coordinators that answer.
+        request_timeout_ms: how long a broker may take to answer that it has a batch.
+        delivery_timeout_ms: how long a batch that was refused for now is sent again.
     """
 
     sink_id: str
@@ -70,6 +82,9 @@ class ExactlyOnce:
     level: int | None
     batch_bytes: int
     transaction_timeout_ms: int
+    max_block_ms: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
 
     @property
     def transactional_id(self) -> str:
@@ -95,7 +110,8 @@ def parse_exactly_once(given: Mapping[str, str], spark: Mapping[str, str]) -> Ex
     if "topic" not in given:
         raise ConfigError(f"option topic is missing: with {SWITCH} = true all rows go to one topic, which it names")
     codec = _codec(settings.get("compression.type", CODEC))
-    level = settings.get(f"compression.{codec.kafka_name}.level")
+    levels = {each: _level(settings, each) for each in LEVELS}
+    timeouts = _timeouts(settings)
     return ExactlyOnce(
         sink_id=_named(given, SINK_ID, "the sink needs a name that stays the same when the query starts again"),
         staging=_staging(given, spark),
@@ -103,11 +119,12 @@ def parse_exactly_once(given: Mapping[str, str], spark: Mapping[str, str]) -> Ex
         write_id=_named(given, WRITE_ID) if WRITE_ID in given else None,
         client_id=settings.get("client.id", "penstock-spark"),
         codec=codec,
-        level=None if level is None else _number("compression." + codec.kafka_name + ".level", level, 1, 22),
+        level=levels.get(codec),
         batch_bytes=_number("batch.size", settings.get("batch.size", str(SINK_BATCH_BYTES)), 1, 1 << 30),
-        transaction_timeout_ms=_number(
-            "transaction.timeout.ms", settings.get("transaction.timeout.ms", str(TRANSACTION_TIMEOUT_MS)), 1, 2**31 - 1
-        ),
+        transaction_timeout_ms=timeouts["transaction.timeout.ms"],
+        max_block_ms=timeouts["max.block.ms"],
+        request_timeout_ms=timeouts["request.timeout.ms"],
+        delivery_timeout_ms=timeouts["delivery.timeout.ms"],
     )
 
 
@@ -147,6 +164,36 @@ def _codec(name: str) -> Codec:
             return codec
     known = ", ".join(codec.kafka_name for codec in Codec)
     raise ConfigError(f"option kafka.compression.type = {name!r} must be one of {known}")
+
+
+def _level(settings: Mapping[str, str], codec: Codec) -> int | None:
+    """The level for a codec, None if none is given. Raises ConfigError for one that the codec does not have."""
+    setting = LEVELS[codec]
+    given = settings.get(setting.name)
+    if given is None:
+        return None
+    try:
+        return setting.parse(given)
+    except ConfigError:
+        raise ConfigError(f"option kafka.{setting.name} = {given!r} must be {setting.wanted()}") from None
+
+
+def _timeouts(settings: Mapping[str, str]) -> dict[str, int]:
+    """The producer's times in milliseconds, by name. Raises ConfigError."""
+    defaults = {
+        "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        "max.block.ms": MAX_BLOCK_MS,
+        "request.timeout.ms": REQUEST_TIMEOUT_MS,
+        "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+    }
+    times = {name: _number(name, settings.get(name, str(value)), 1, 2**31 - 1) for name, value in defaults.items()}
+    delivery, request = times["delivery.timeout.ms"], times["request.timeout.ms"]
+    if delivery < request and "delivery.timeout.ms" in settings:
+        raise ConfigError(
+            f"option kafka.delivery.timeout.ms = {delivery} must not be below kafka.request.timeout.ms = {request}"
+        )
+    times["delivery.timeout.ms"] = max(delivery, request)  # as Java: a default gives way
+    return times
 
 
 def _number(name: str, value: str, least: int, most: int) -> int:

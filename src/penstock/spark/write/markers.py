@@ -99,14 +99,17 @@ class LastMarker:
         if control_type(first.key) is ControlType.COMMIT:
             self._committed = value
 
-    def found(self, last_stable_offset: int) -> Marker | None:
+    def found(self, last_stable_offset: int, *, others_write: bool = False) -> Marker | None:
         """The marker, or None if the sink has committed nothing.
 
         A record below the last stable offset whose marker is gone was committed: the cleaner drops what was aborted.
-        Raises SinkError for one above it, which nobody ends.
+        One above it is of a transaction that is open: where `others_write` it is passed over; otherwise nobody is left
+        to end it, and SinkError is raised.
         """
         for offset, value in sorted(self._pending.values(), key=lambda pair: pair[0]):
             if offset >= last_stable_offset:
+                if others_write:
+                    continue
                 raise SinkError(
                     f"a transaction of sink {self._sink_id} hangs in {MARKERS}-{MARKER_PARTITION} at offset {offset};"
                     " `penstock transactions hanging` shows it and how to end it"
@@ -115,11 +118,15 @@ class LastMarker:
         return None if self._committed is None else decoded(self._committed, self._sink_id)
 
 
-def is_new(marker: Marker | None, batch: Marker, sink_id: str, replaces: str | None) -> bool:
-    """Whether a batch is still to be written, given the sink's marker.
+def is_new(
+    marker: Marker | None, batch: Marker, sink_id: str, replaces: str | None, last: Marker | None = None
+) -> bool:
+    """Whether a batch is still to be written, given the sink's marker, and for a write `last`, which it was when the
+    write began.
 
-    Raises SinkError when the sink belongs to another query, unless `replaces` names that one; and when the checkpoint
-    is older than what the sink has written.
+    Raises SinkError when the sink belongs to another query, unless `replaces` names that one; when the checkpoint is
+    older than what the sink has written; and when another write was committed while this one ran. So what others had
+    staged before a commit is of no use after it.
     """
     if marker is None:
         return True
@@ -133,7 +140,12 @@ def is_new(marker: Marker | None, batch: Marker, sink_id: str, replaces: str | N
             " an older copy. Restore the newer one, or begin with a new checkpoint where this one ended"
         )
     if marker.batch is None and batch.batch is None:
-        return True
+        if marker == last:
+            return True
+        raise SinkError(
+            f"{marker.name} has been committed to sink {sink_id} while this one ran: a sink takes one write at a time."
+            " Nothing was committed; write again, or give each of the two a penstock.sink.id of its own"
+        )
     if replaces == marker.query:
         return True
     raise SinkError(

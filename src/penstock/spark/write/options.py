@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.spark.limits import SINK_QUEUE_BYTES, SINK_QUEUE_RECORDS
+from penstock.spark.write.exactly_once import DELIVERY_TIMEOUT_MS, MAX_BLOCK_MS, ExactlyOnce, parse_exactly_once
 from penstock.spark.write.exactly_once import OPTIONS as EXACTLY_ONCE_OPTIONS
-from penstock.spark.write.exactly_once import ExactlyOnce, parse_exactly_once
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 OWN = (BOOTSTRAP, "topic", "includeHeaders", "penstock.timestamps", *EXACTLY_ONCE_OPTIONS)
 OF_SPARK = ("checkpointlocation", "queryname")
 """What Spark itself hands to a streaming sink beside the sink's options; lower case."""
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
-MAX_BLOCK_MS = 60_000
-DELIVERY_TIMEOUT_MS = 120_000
-"""The Java producer's defaults of max.block.ms and delivery.timeout.ms."""
 
 WHOLE_NUMBERS = frozenset(
     """

@@ -12,11 +12,12 @@ them in one transaction (`committing`).
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -25,8 +26,8 @@ from pyspark.sql.types import StructType
 from penstock.client.client import Client
 from penstock.errors import ConfigError, ErrorCode, RequestError
 from penstock.spark.limits import SINK_ROWS_AT_ONCE
-from penstock.spark.write.committing import Committer
-from penstock.spark.write.markers import Marker
+from penstock.spark.write.committing import Committer, last_marker
+from penstock.spark.write.markers import MARKERS, Marker
 from penstock.spark.write.options import BOOTSTRAP, WriteOptions, parse
 from penstock.spark.write.rows import SinkError, columns_of, rows_of
 from penstock.spark.write.staged_files import StageWriter, delete_staged
@@ -59,6 +60,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options, self._names, self._partitions = checked(schema, options)
         sink = self._options.exactly_once
         self._write_id = (sink and sink.write_id) or uuid.uuid4().hex
+        self._last = None if sink is None else asyncio.run(marker_now(self._options))
 
     def write(self, iterator: Iterator[Any]) -> Written | StagedRows:
         if self._options.exactly_once is None:
@@ -66,7 +68,7 @@ class BatchWriter(DataSourceArrowWriter):
         return stage(iterator, self._options, self._names, self._partitions, Marker(self._write_id, None))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        commit(self._options, messages, None)
+        commit(self._options, messages, None, self._last)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         delete_staged(stages_of(messages))
@@ -100,8 +102,10 @@ def checked(schema: StructType, options: Mapping[str, str]) -> tuple[WriteOption
     """
     parsed = parse(options)
     names = columns_of({field.name: field.dataType.simpleString() for field in schema.fields}, parsed)
-    if parsed.exactly_once is not None:
-        return parsed, names, partitions_of(parsed)
+    if (sink := parsed.exactly_once) is not None:
+        topic = asked(parsed)
+        own = os.path.join(sink.staging, f"{topic.cluster_id}.{sink.transactional_id}")
+        return replace(parsed, exactly_once=replace(sink, staging=own)), names, topic.partitions
     from penstock.spark.write.sending import keep, take
 
     sending = take(parsed)  # refuses wrong settings
@@ -135,10 +139,11 @@ def stage(
     sink, topic = options.exactly_once, options.topic
     assert sink is not None
     assert topic is not None
-    writer = StageWriter(sink.staging, marker.query, marker.batch)
-    plan = StagingPlan(topic, partitions, sink.codec, sink.level, sink.batch_bytes)
     context = TaskContext.get()
-    stager = Stager(plan, writer.write, 0 if context is None else context.partitionId(), round(time.time() * 1000))
+    task = 0 if context is None else context.partitionId()
+    writer = StageWriter(sink.staging, marker.query, marker.batch, task)
+    plan = StagingPlan(topic, partitions, sink.codec, sink.level, sink.batch_bytes)
+    stager = Stager(plan, writer.write, task, round(time.time() * 1000))
     try:
         for batch in batches:
             for start in range(0, batch.num_rows, SINK_ROWS_AT_ONCE):
@@ -149,8 +154,16 @@ def stage(
         raise
 
 
-def commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
-    """Commits what the tasks have staged, if the sink writes exactly once. Raises SinkError, UnreachableError."""
+def commit(
+    options: WriteOptions,
+    messages: Sequence[WriterCommitMessage | None],
+    batch_id: int | None,
+    last: Marker | None = None,
+) -> None:
+    """Commits what the tasks have staged, if the sink writes exactly once; `last` is of `marker_now` as a write began.
+
+    Raises SinkError, UnreachableError.
+    """
     sink, topic = options.exactly_once, options.topic
     stages = stages_of(messages)
     if sink is None or not stages:
@@ -161,7 +174,7 @@ def commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]
         found = ", ".join(sorted(marker.name for marker in markers))
         raise SinkError(f"the tasks have staged {found}, and batch {batch_id} is to be committed")
     committer = Committer(options.bootstrap, topic, sink, wall_ms=lambda: round(time.time() * 1000))
-    asyncio.run(committer.commit(markers.pop(), stages))
+    asyncio.run(committer.commit(markers.pop(), stages, last))
 
 
 def stages_of(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
@@ -182,14 +195,22 @@ def microbatch() -> Marker:
     return Marker(query, int(batch))
 
 
-def partitions_of(options: WriteOptions) -> int:
-    """How many partitions the topic has. Raises SinkError, UnreachableError."""
+class Topic(NamedTuple):
+    """What the brokers say of the topic: how many partitions it has, and in which cluster it is."""
+
+    partitions: int
+    cluster_id: str
+
+
+def asked(options: WriteOptions) -> Topic:
+    """Asks the brokers for the topic. Raises SinkError, UnreachableError."""
     topic = options.topic
     assert topic is not None
 
-    async def ask() -> int:
+    async def ask() -> Topic:
         async with Client(options.bootstrap, timeout_ms=options.max_block_ms) as client:
-            return len((await client.topic(topic)).leaders)
+            partitions = len((await client.topic(topic)).leaders)
+            return Topic(partitions, client.cluster_id or "")
 
     try:
         return asyncio.run(ask())
@@ -200,3 +221,17 @@ def partitions_of(options: WriteOptions) -> int:
         raise SinkError(why) from None
     except ValueError as error:
         raise ConfigError(f"option {BOOTSTRAP}: {error}") from None
+
+
+async def marker_now(options: WriteOptions) -> Marker | None:
+    """The batch that the sink has committed last, as of now; another one may be under way. Raises SinkError."""
+    sink = options.exactly_once
+    assert sink is not None
+    async with Client(options.bootstrap, client_id=sink.client_id, timeout_ms=sink.max_block_ms) as client:
+        try:
+            await client.topic(MARKERS)
+        except RequestError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            return None
+        return await last_marker(client, sink.sink_id, others_write=True)

@@ -21,11 +21,10 @@ from penstock.client.transactional import Transactions
 from penstock.errors import ErrorCode, PenstockError, UnreachableError
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.spark.limits import SINK_IN_FLIGHT, SINK_IN_FLIGHT_PER_PARTITION
+from penstock.spark.write.exactly_once import ExactlyOnce
 from penstock.spark.write.rows import SinkError
 
 ACKS_ALL = -1
-PRODUCE_TIMEOUT_MS = 30_000
-"""How long a broker may wait for the replicas of a batch."""
 TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
@@ -48,7 +47,7 @@ class TransactionSending:
     Args:
         client: connected.
         transactions: open; the partitions have joined.
-        timeout_ms: how long all of it may take.
+        options: the sink's, with its times.
         sent: told of each batch that a broker has acknowledged.
     """
 
@@ -56,13 +55,13 @@ class TransactionSending:
         self,
         client: Client,
         transactions: Transactions,
-        timeout_ms: int,
+        options: ExactlyOnce,
         sent: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
         self._client = client
         self._transactions = transactions
-        self._timeout_ms = timeout_ms
-        self._deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+        self._options = options
+        self._deadline = asyncio.get_running_loop().time() + options.transaction_timeout_ms / 1000
         self._room = asyncio.Semaphore(SINK_IN_FLIGHT)
         self._sent = sent
         self._stopped = False
@@ -77,13 +76,15 @@ class TransactionSending:
                 raise outcome
 
     async def _send(self, partition: Partition, pieces: list[Piece]) -> None:
-        done = 0
+        done, taken_at = 0, asyncio.get_running_loop().time()
         try:
             while done < len(pieces) and not self._stopped:
                 count, refusal = await self._to_leader(partition, pieces[done:])
                 done += count
+                if count:
+                    taken_at = asyncio.get_running_loop().time()
                 if refusal is not None and not self._stopped:
-                    await self._again(partition, refusal)
+                    await self._again(partition, refusal, taken_at)
         except BaseException:
             self._stopped = True  # the others end what they have begun
             raise
@@ -104,13 +105,16 @@ class TransactionSending:
             return 0, Refusal(str(error))
         return await self._window(connection, state.topic_id, partition, pieces)
 
-    async def _again(self, partition: Partition, refusal: Refusal) -> None:
+    async def _again(self, partition: Partition, refusal: Refusal, taken_at: float) -> None:
         """Waits before the next try. Raises SinkError when there is no time for one."""
-        if asyncio.get_running_loop().time() > self._deadline:
-            raise SinkError(
-                f"{partition[0]}-{partition[1]} did not take a batch within kafka.transaction.timeout.ms ="
-                f" {self._timeout_ms}: {refusal.why}"
-            )
+        now, options = asyncio.get_running_loop().time(), self._options
+        limit = None
+        if now > self._deadline:
+            limit = f"transaction.timeout.ms = {options.transaction_timeout_ms}"
+        elif now > taken_at + options.delivery_timeout_ms / 1000:
+            limit = f"delivery.timeout.ms = {options.delivery_timeout_ms}"
+        if limit is not None:
+            raise SinkError(f"{partition[0]}-{partition[1]} did not take a batch within kafka.{limit}: {refusal.why}")
         await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
         await self._refresh(partition[0])
 
@@ -169,10 +173,12 @@ class TransactionSending:
             request = ProduceRequest(
                 transactional_id=self._transactions.transactional_id,
                 acks=ACKS_ALL,
-                timeout_ms=min(self._timeout_ms, PRODUCE_TIMEOUT_MS),
+                timeout_ms=self._options.request_timeout_ms,
                 topic_data=[data],
             )
-            answer = await connection.send(request, at_most=self._transactions.produce_at_most)
+            answer = await connection.send(
+                request, at_most=self._transactions.produce_at_most, timeout_ms=self._options.request_timeout_ms
+            )
         except UnreachableError as error:
             return Refusal(str(error))
         finally:

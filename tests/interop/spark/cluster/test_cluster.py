@@ -177,6 +177,46 @@ def test_a_load_survives_kills_of_executors(
     assert rows_and_verdict(tmp_path, table_format) == (published, True)
 
 
+@pytest.mark.slow
+def test_a_load_survives_workers_that_go_and_come(tmp_path: Path, broker: LocalBroker, cluster: SparkCluster) -> None:
+    """Both workers are killed one after the other, and one that came in between does the rest."""
+    broker.create_topic("workers", PARTITIONS)
+    publish(broker, "workers", BACKLOG_RECORDS)
+    file = load_of(tmp_path, broker, "workers")
+    first, second = (psutil.Process(each.pid) for each in cluster.members if each.name.startswith("worker"))
+    with started(tmp_path, file, "--master", cluster.master) as process:
+
+        def wait(what: Callable[[], bool]) -> None:
+            deadline = time.monotonic() + BUSY_S
+            while not what():
+                assert process.poll() is None
+                assert time.monotonic() < deadline, (tmp_path / "spark.log").read_text()[-3000:]
+                time.sleep(0.1)  # leaves the load the processor
+
+        wait(lambda: rows_so_far(tmp_path) > 0 and bool(executors_of(first)) and bool(executors_of(second)))
+        kill_worker(first)
+        newcomer = psutil.Process(cluster.add_worker().pid)
+        wait(lambda: bool(executors_of(newcomer)))
+        publish(broker, "workers", BACKLOG_RECORDS)  # faster than it is loaded: there is work left for the newcomer
+        kill_worker(second)
+        wait(lambda: rows_so_far(tmp_path) >= 2 * BACKLOG_RECORDS)
+        process.send_signal(signal.SIGTERM)
+        process.wait(BUSY_S)
+    assert rows_and_verdict(tmp_path) == (2 * BACKLOG_RECORDS, True)
+
+
+def kill_worker(worker: psutil.Process) -> None:
+    """As if its host had gone: the worker, and then its executors before they can notice."""
+    executors = executors_of(worker)
+    worker.kill()
+    for executor in executors:
+        executor.kill()
+
+
+def executors_of(worker: psutil.Process) -> list[psutil.Process]:
+    return [child for child in worker.children() if is_executor(child)]
+
+
 def kill_executors(
     cluster: SparkCluster, kills: int, random_: random.Random, rows: Callable[[], int], run: subprocess.Popen[bytes]
 ) -> int:
@@ -189,7 +229,7 @@ def kill_executors(
         seen = now
         time.sleep(random_.uniform(0, 2))
         workers = [psutil.Process(each.pid) for each in cluster.members if each.name.startswith("worker")]
-        executors = [child for worker in workers for child in worker.children() if is_executor(child)]
+        executors = [executor for worker in workers for executor in executors_of(worker)]
         if executors:
             os.kill(random_.choice(executors).pid, signal.SIGKILL)
             killed += 1

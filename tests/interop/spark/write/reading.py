@@ -8,6 +8,9 @@ from typing import NamedTuple
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Client
 from penstock.client.consumer import read_records
 
+PATIENCE_MS = 120_000
+"""Drivers that start again and again leave a broker little of the processor."""
+
 
 class Record(NamedTuple):
     """A record as a consumer sees it."""
@@ -28,7 +31,7 @@ def records_of(bootstrap: str, topic: str, *, committed: bool = False) -> list[R
 
 async def _read(bootstrap: str, topic: str, isolation: int) -> list[Record]:
     found = []
-    async with Client(bootstrap) as client:
+    async with Client(bootstrap, timeout_ms=PATIENCE_MS) as client:
         partitions = [(topic, index) for index in range(len((await client.topic(topic)).leaders))]
         starts = {p: at.offset for (_, p), at in (await client.offsets(partitions, EARLIEST)).items()}
         ends = {p: at.offset for (_, p), at in (await client.offsets(partitions, LATEST, isolation=isolation)).items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 from interop.kafka_peer import KafkaPeer
 from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.client.admin import Change, ConfigOperation, Resource, ResourceType, alter_configs, describe_configs
@@ -25,6 +27,7 @@ from penstock.client.transactional import TRANSACTION_VERSION, Transactions
 from penstock.client.transactions import describe_transaction
 from penstock.errors import ConfigError, PenstockError, UnreachableError
 from penstock.records.partitioner import partition_for_key
+from penstock.spark.limits import SINK_INLINE_BYTES, SINK_INLINE_TOTAL_BYTES
 from penstock.spark.write.committing import Committer, Step
 from penstock.spark.write.markers import MARKERS, Marker
 from penstock.spark.write.options import parse
@@ -34,9 +37,10 @@ from penstock.spark.write.sink import (
     QUERY_PROPERTY,
     BatchWriter,
     StreamWriter,
-    partitions_of,
+    asked,
     stage,
 )
+from penstock.spark.write.staged_files import StageWriter
 from penstock.spark.write.staging import Staged
 from penstock.testing.broker import LocalBroker
 
@@ -146,6 +150,10 @@ async def keys_of(bootstrap: str, topic: str) -> list[bytes]:
             seen[partition] = record.offset
             found.append(record.key)
         return found
+
+
+def staged_files(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file()]
 
 
 def expected(*batches: int, tasks: int = 2, rows: int = ROWS) -> Counter[bytes]:
@@ -338,10 +346,10 @@ def test_the_markers_must_be_kept(broker: LocalBroker | KafkaPeer, sink: Sink) -
 
 
 def test_a_topic_is_asked_how_many_partitions_it_has(sink: Sink, broker: LocalBroker | KafkaPeer) -> None:
-    assert partitions_of(sink.options) == PARTITIONS
+    assert asked(sink.options).partitions == PARTITIONS
     missing = Sink(broker, Path(sink.sink.staging), topic="nowhere").options
     with pytest.raises(SinkError, match=r"there is no topic nowhere at .*`penstock topics create`"):
-        partitions_of(missing)
+        asked(missing)
 
 
 def test_a_microbatch_longer_than_the_timeout_is_not_committed(tmp_path: Path) -> None:
@@ -405,6 +413,130 @@ def test_what_spark_calls_stages_in_tasks_and_commits_in_the_driver(
         written = pickle.loads(pickle.dumps(write))
         written.commit([written.write(iter([rows]))])
     assert sink.written() == expected(0, tasks=1, rows=2) + expected(0, tasks=1, rows=2)
-    assert list(Path(sink.sink.staging).iterdir()) == []
+    assert staged_files(Path(sink.sink.staging)) == []
     with pytest.raises(ConfigError, match="a stream has its query's id"):
         StreamWriter(schema, {**given, "penstock.write.id": "monday"})
+
+
+ROWS_SCHEMA = StructType([StructField("key", StringType()), StructField("value", StringType())])
+
+
+class Writes:
+    """Writes to one sink, as Spark's driver makes them."""
+
+    def __init__(self, broker: LocalBroker | KafkaPeer, sink: Sink) -> None:
+        self._given = {
+            "kafka.bootstrap.servers": broker.bootstrap,
+            "topic": sink.topic,
+            "penstock.exactly.once": "true",
+            "penstock.staging": sink.sink.staging,
+            "kafka.compression.type": "none",
+            "penstock.sink.id": sink.sink.sink_id,
+        }
+
+    def begin(self, **more: str) -> BatchWriter:
+        return BatchWriter(ROWS_SCHEMA, {**self._given, **more}, False)
+
+    @staticmethod
+    def stage(write: BatchWriter, key: str) -> list[WriterCommitMessage | None]:
+        """The messages of its only task, whose rows are in a file."""
+        rows = pa.record_batch({"key": pa.array([key]), "value": pa.array(["b" * 100_000])})
+        return [write.write(iter([rows]))]
+
+
+def test_what_a_killed_write_has_staged_goes_with_the_next_commit_and_what_runs_stays(
+    broker: LocalBroker | KafkaPeer, sink: Sink
+) -> None:
+    directory = Path(sink.sink.staging)
+    writes, elsewhere = Writes(broker, sink), Writes(broker, Sink(broker, directory, topic=sink.topic))
+    killed = writes.begin()
+    lost = writes.stage(killed, "killed")
+    running = elsewhere.begin()
+    others = elsewhere.stage(running, "of another sink")
+    second = writes.begin()
+    seconds = writes.stage(second, "second")
+    assert len(staged_files(directory)) == 3
+
+    third = writes.begin()
+    second.commit(seconds)
+    assert sink.written() == Counter([b"second"])
+    assert len(staged_files(directory)) == 1, "what the killed write had staged is gone; the other sink's is not"
+    with pytest.raises(SinkError, match=r"has been committed to sink .* while this one ran"):
+        killed.commit(lost)
+    thirds = writes.stage(third, "third")
+    with pytest.raises(SinkError, match="while this one ran"):
+        third.commit(thirds)
+    third.abort(thirds)
+    running.commit(others)
+    fourth = writes.begin()
+    fourth.commit(writes.stage(fourth, "fourth"))
+    assert sink.written() == Counter([b"second", b"of another sink", b"fourth"])
+    assert staged_files(directory) == []
+
+
+def test_what_is_staged_after_a_commit_has_begun_to_end_stays(
+    broker: LocalBroker | KafkaPeer, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that begins the moment the one before is committed, before that one deletes anything."""
+    writes, begun, end = Writes(broker, sink), [], Transactions.end
+
+    async def and_the_next_begins(self: Transactions, *, committed: bool) -> None:
+        await end(self, committed=committed)
+        with ThreadPoolExecutor(1) as pool:
+            successor = pool.submit(writes.begin).result()
+        begun.append((successor, writes.stage(successor, "next")))
+
+    first = writes.begin()
+    messages = writes.stage(first, "first")
+    with monkeypatch.context() as patched:
+        patched.setattr(Transactions, "end", and_the_next_begins)
+        first.commit(messages)
+    ((successor, staged),) = begun
+    successor.commit(staged)
+    assert sink.written() == Counter([b"first", b"next"])
+
+
+def test_a_stream_clears_what_other_queries_of_its_sink_have_left(broker: LocalBroker | KafkaPeer, sink: Sink) -> None:
+    directory = Path(sink.sink.staging)
+    names = {"topic": sink.topic, "sink_id": sink.sink.sink_id}
+    deleted = Sink(broker, directory, "a-query-whose-checkpoint-was-deleted", **names)
+    deleted.stage(0, rows=40_000)
+    ahead = sink.stage(2, rows=40_000)
+    assert sink.commit(1, sink.stage(1, rows=10))
+    assert sorted(map(str, staged_files(directory))) == sorted(each.path for each in ahead if each.path)
+    assert sink.commit(2, ahead)
+    assert staged_files(directory) == []
+
+
+def test_a_commit_waits_for_brokers_as_long_as_max_block_ms_says(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+
+        class Silent:
+            bootstrap = f"127.0.0.1:{silent.getsockname()[1]}"
+
+        sink = Sink(Silent(), tmp_path, **{"kafka.max.block.ms": "300"})  # type: ignore[arg-type]
+
+        async def commit() -> None:
+            committer = Committer(Silent.bootstrap, sink.topic, sink.sink, wall_ms=lambda: WALL_MS)
+            async with asyncio.timeout(10):
+                await committer.commit(Marker(QUERY, 0), sink.stage(0, rows=10))
+
+        with pytest.raises(UnreachableError, match="accepts connections and did not answer"):
+            asyncio.run(commit())
+
+
+def test_what_tasks_stage_has_limits(
+    broker: LocalBroker | KafkaPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = StageWriter(str(tmp_path), QUERY, 0, SINK_INLINE_TOTAL_BYTES // SINK_INLINE_BYTES - 1)
+    writer.write(b"x" * SINK_INLINE_BYTES)
+    assert len(writer.finish(()).content) == SINK_INLINE_BYTES
+    beyond = StageWriter(str(tmp_path), QUERY, 0, SINK_INLINE_TOTAL_BYTES // SINK_INLINE_BYTES)
+    assert beyond.finish(()).path is None, "no rows, no file"
+    beyond.write(b"x")
+    assert beyond.finish(()).path is not None
+    monkeypatch.setattr("penstock.spark.write.staged_files.SINK_STAGED_BYTES", 1 << 20)
+    sink = Sink(broker, tmp_path / "full", **{"kafka.compression.type": "none"})
+    with pytest.raises(SinkError, match=r"more than 1 MiB to stage: .*repartition.*maxBytesPerTrigger"):
+        sink.stage(0, rows=100_000)
+    assert staged_files(tmp_path / "full") == []

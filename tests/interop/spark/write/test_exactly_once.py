@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
+from interop.kafka_peer import KafkaPeer
 from interop.spark.write.reading import records_of
 
 from penstock.testing.broker import LocalBroker
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 PARTITIONS = 3
-KILLS, RECORDS, PER_BATCH = 3, 4_500, 300
+PER_BATCH = 300
 PATIENCE_S = 240.0
 DRIVER = """
 import sys
@@ -51,7 +52,7 @@ def broker() -> Iterator[LocalBroker]:
         yield broker
 
 
-def keys(broker: LocalBroker, topic: str) -> Counter[bytes | None]:
+def keys(broker: LocalBroker | KafkaPeer, topic: str) -> Counter[bytes | None]:
     return Counter(each.key for each in records_of(broker.bootstrap, topic, committed=True))
 
 
@@ -81,37 +82,55 @@ def test_writes_and_streams_are_written_once(spark: SparkSession, broker: LocalB
     (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink()
     stream.trigger(availableNow=True).start().awaitTermination()
     assert keys(broker, "streamed") == once
-    assert list((tmp_path / "staged").glob("*")) == []
+    assert list((tmp_path / "staged").rglob("*.staged")) == []
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("drivers beside a session")
 def test_a_driver_that_is_killed_again_and_again_writes_each_row_once(broker: LocalBroker, tmp_path: Path) -> None:
+    assert_each_row_is_written_once(broker, tmp_path, kills=3, records=4_500)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.xdist_group("drivers beside a session")
+@pytest.mark.parametrize("peer", ["penstock", pytest.param("kafka", marks=pytest.mark.java)])
+def test_twenty_kills_of_the_driver_leave_each_row_once(peer: str, tmp_path: Path) -> None:
+    patient = {"broker.session.timeout.ms": "60000"}  # a broker that is starved is not dead
+    with LocalBroker(patient) if peer == "penstock" else KafkaPeer(properties=patient) as broker:
+        assert_each_row_is_written_once(broker, tmp_path, kills=20, records=60_000)
+
+
+def assert_each_row_is_written_once(
+    broker: LocalBroker | KafkaPeer, directory: Path, *, kills: int, records: int
+) -> None:
+    """Kills the driver of a query so often, each time after it has committed something, and lets it end then."""
     broker.create_topic("in", PARTITIONS)
     broker.create_topic("out", PARTITIONS)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
-    for number in range(RECORDS):
+    for number in range(records):
         producer.produce("in", b"x" * 100, str(number).encode())
-    assert not producer.flush(30)
+        producer.poll(0)
+    assert not producer.flush(60)
     chance = random.Random(17)
-    for _ in range(KILLS):
-        driver = start(broker, tmp_path)
+    for _ in range(kills):
+        driver = start(broker, directory)
         wait_for_more(broker, driver, len(records_of(broker.bootstrap, "out", committed=True)))
         time.sleep(chance.uniform(0.0, 0.5))  # not to wait for something: to kill at a random point
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
-    assert start(broker, tmp_path).wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()[-3000:]
-    assert keys(broker, "out") == Counter(str(number).encode() for number in range(RECORDS))
+    assert start(broker, directory).wait(PATIENCE_S) == 0, (directory / "log").read_text()[-3000:]
+    assert keys(broker, "out") == Counter(str(number).encode() for number in range(records))
 
 
-def start(broker: LocalBroker, directory: Path) -> subprocess.Popen[bytes]:
+def start(broker: LocalBroker | KafkaPeer, directory: Path) -> subprocess.Popen[bytes]:
     """A driver of its own."""
     words = [sys.executable, "-c", DRIVER, broker.bootstrap, str(directory / "checkpoint"), str(PER_BATCH)]
     with (directory / "log").open("ab") as log:
         return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
 
 
-def wait_for_more(broker: LocalBroker, driver: subprocess.Popen[bytes], count: int) -> None:
+def wait_for_more(broker: LocalBroker | KafkaPeer, driver: subprocess.Popen[bytes], count: int) -> None:
     """Returns when more records than so many are there."""
     deadline = time.monotonic() + PATIENCE_S
     while len(records_of(broker.bootstrap, "out", committed=True)) <= count:

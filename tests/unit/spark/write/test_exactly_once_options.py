@@ -47,11 +47,32 @@ def test_the_producers_settings_that_it_has() -> None:
             "kafka.batch.size": "1000",
             "kafka.transaction.timeout.ms": "900000",
             "kafka.acks": "all",
+            "kafka.max.block.ms": "5000",
+            "kafka.request.timeout.ms": "200000",
             "penstock.staging": "file:///staged/here",
         }
     )
     assert (options.codec, options.level, options.batch_bytes) == (Codec.ZSTD, 7, 1000)
     assert (options.transaction_timeout_ms, options.staging) == (900_000, "/staged/here")
+    assert (options.max_block_ms, options.request_timeout_ms) == (5000, 200_000)
+    assert options.delivery_timeout_ms == 200_000, "a default gives way, as in Java"
+
+
+@pytest.mark.parametrize(
+    ("codec", "level", "taken"),
+    [
+        *(("gzip", level, level in (-1, 1, 9)) for level in (-2, -1, 0, 1, 9, 10, 22)),
+        *(("lz4", level, level in (1, 17)) for level in (-1, 0, 1, 17, 18)),
+        *(("zstd", level, level in (-131072, 0, 22)) for level in (-131073, -131072, 0, 22, 23)),
+    ],
+)
+def test_each_codec_has_the_levels_that_kafka_gives_it(codec: str, level: int, taken: bool) -> None:
+    name = f"kafka.compression.{codec}.level"
+    if taken:
+        assert parsed(**{"kafka.compression.type": codec, name: str(level)}).level == level
+    for chosen in (codec, "none") if not taken else ():
+        with pytest.raises(ConfigError, match=f"option {name} = '{level}' must be "):
+            parsed(**{"kafka.compression.type": chosen, name: str(level)})
 
 
 @pytest.mark.parametrize(
@@ -75,6 +96,11 @@ def test_the_producers_settings_that_it_has() -> None:
             "kafka.compression.type = 'zip' must be one of none, gzip, snappy, lz4, zstd",
         ),
         ({"kafka.transaction.timeout.ms": "0"}, "kafka.transaction.timeout.ms = '0' must be a whole number from 1"),
+        ({"kafka.max.block.ms": "0"}, "kafka.max.block.ms = '0' must be a whole number from 1"),
+        (
+            {"kafka.delivery.timeout.ms": "29999"},
+            "kafka.delivery.timeout.ms = 29999 must not be below kafka.request.timeout.ms = 30000",
+        ),
         ({"kafka.transaction.timeout.ms": "1m"}, "kafka.transaction.timeout.ms = '1m' must be a whole number"),
     ],
 )

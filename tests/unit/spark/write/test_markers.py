@@ -85,6 +85,25 @@ def test_one_that_nobody_ends_is_an_error(log: Log) -> None:
         log.last(stable=0)
 
 
+def test_one_that_another_writer_has_open_is_passed_over(log: Log) -> None:
+    log.record(1, 3)
+    log.ends(1)
+    log.record(2, 4)
+    search = LastMarker(SINK)
+    search.add(memoryview(log.content), 0)
+    assert search.found(2, others_write=True) == Marker("q", 3)
+
+
+def test_a_write_is_new_unless_another_was_committed_while_it_ran() -> None:
+    before, mine, other = (Marker(name, None) for name in ("before", "mine", "other"))
+    for last in (None, before):
+        assert is_new(last, mine, SINK, None, last)
+        assert not is_new(mine, mine, SINK, None, last), "its own end was lost, or it is written again"
+        with pytest.raises(SinkError, match="write other has been committed to sink counts while this one ran"):
+            is_new(other, mine, SINK, None, last)
+    assert is_new(Marker("q", 3), mine, SINK, "q", Marker("q", 2)), "told to replace a query"
+
+
 def test_what_was_read_already_is_not_read_again(log: Log) -> None:
     log.record(1, 3)
     log.ends(1)
@@ -115,7 +134,6 @@ def test_what_is_no_marker_is_refused(value: bytes) -> None:
         (Marker("q", 3), Marker("q", 3), "q", False),
         (Marker("old", 3), Marker("q", 0), "old", True),
         (Marker("w", None), Marker("w", None), None, False),
-        (Marker("w", None), Marker("v", None), None, True),
     ],
 )
 def test_a_batch_is_written_unless_it_was(
