@@ -104,3 +104,11 @@ LAKE_COMPARE_BYTES = 64 * MiB
 """The same in bytes, as they are encoded in the table's files."""
 LAKE_COMPARE_TRIES = 10
 """How often a part of that is begun anew because retention took records from under it."""
+UPSERT_TRIES = 10
+"""How often a batch is planned again because another writer changed the table under it."""
+UPSERT_WHOLE_BYTES = 4 * MiB
+"""Files that together are no larger are rewritten without looking which of them hold a key."""
+UPSERT_LOOSE_FILES = 16
+"""Small files of one partition value that a table may have; with more an upsert rewrites them along."""
+UPSERT_LOOSE_BYTES = MiB
+"""Below this a file is small."""

@@ -19,12 +19,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.spark.lake.compaction import bins_of, merge
-from penstock.spark.lake.delta import LOG_DIRECTORY, DeltaLake, add_action
+from penstock.spark.lake.delta import COMPACTION, LOG_DIRECTORY, DeltaLake, add_action, remove_action
 from penstock.spark.lake.records import DataFile
 from penstock.spark.lake.steps import Figures, Steps
 from penstock.spark.lake.table import TableFile
-
-COMPACTION = "penstock/compaction"
 
 
 class DeltaSteps(Steps):
@@ -52,7 +50,7 @@ class DeltaSteps(Steps):
         now_ms = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
             add_action(merged, now_ms, data_change=False),
-            *(RemoveAction(f.path, False, now_ms, f.size_bytes, dict(f.partition_values)) for f in files),
+            *(remove_action(file, now_ms, data_change=False) for file in files),
         ]
         properties = CommitProperties(
             custom_metadata={"penstock.compaction": str(len(files))},
