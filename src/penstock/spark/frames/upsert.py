@@ -11,7 +11,8 @@ as they come, not by key, and its commit cannot start tasks. So a batch runs as 
    `lake.batches`).
 
 So the driver has names, statistics and the ends of the batch's keys, never rows. A commit that conflicts with another
-writer's is planned again from the table as it is then. A batch that the table has is not even read.
+writer's is planned again from the table as it is then. A batch that the table has is run, for the state that a stream
+keeps of it, but writes nothing.
 """
 
 from __future__ import annotations
@@ -131,6 +132,10 @@ def apply(rows: DataFrame, options: FrameOptions, batch: QueryBatch, *, stream: 
                 check_goes_on(lake, batch)
             if lake.has(batch):
                 logger.info("the table at %s has batch %d of %s already", lake.uri, batch.number, batch.query)
+                if stream:
+                    rows.write.format("noop").mode(
+                        "append"
+                    ).save()  # an aggregation's state takes the batch by being run
                 return False
             try:
                 return _once(rows, lake, how, batch, keep)
