@@ -120,3 +120,11 @@ LAKE_ERASURE_ROUNDS = 100
 """How often an erasure looks for files that came while it looked at others."""
 LAKE_ERASURE_MEMORY = "1GiB"
 """What the evaluation of an erasure's condition may hold, as DuckDB writes it."""
+UPSERT_TRIES = 10
+"""How often a batch is planned again because another writer changed the table under it."""
+UPSERT_WHOLE_BYTES = 4 * MiB
+"""Files that together are no larger are rewritten without looking which of them hold a key."""
+UPSERT_LOOSE_FILES = 16
+"""Small files of one partition value that a table may have; with more an upsert rewrites them along."""
+UPSERT_LOOSE_BYTES = MiB
+"""Below this a file is small."""

@@ -7,7 +7,7 @@ first batch. So the checkpoint must be somewhere that tables can be, and named a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.config.nearest import did_you_mean
@@ -16,7 +16,10 @@ from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.destination import Destination, table_uri
 from penstock.spark.lake.table import FORMATS
 
-OWN = ("path", "tableFormat", "partitionBy", "mergeSchema", "txnAppId", "txnVersion", "checkpointLocation", "queryName")
+OWN = (
+    *("path", "tableFormat", "partitionBy", "mergeSchema", "upsertBy", "latestBy", "deleteWhen"),
+    *("txnAppId", "txnVersion", "checkpointLocation", "queryName"),
+)
 PREFIXES = ("storage.", "catalog.")
 NUMBER_MAX = (1 << 63) - 1
 
@@ -34,6 +37,9 @@ class FrameOptions:
         checkpoint: where the query keeps its checkpoint, or None.
         name: the query's name, or None.
         storage_options: of the store and the catalog, as `open_table` takes them.
+        upsert_by: the columns of the key if rows take the place of those with their key; empty if they are added.
+        latest_by: the column by which of two rows of a key one is the later, or None.
+        delete_when: the column that says that a row deletes its key, or None.
     """
 
     path: str
@@ -44,6 +50,9 @@ class FrameOptions:
     checkpoint: str | None = None
     name: str | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    upsert_by: tuple[str, ...] = ()
+    latest_by: str | None = None
+    delete_when: str | None = None
 
 
 def parse(options: Mapping[str, str], *, stream: bool = False) -> FrameOptions:
@@ -61,19 +70,44 @@ def parse(options: Mapping[str, str], *, stream: bool = False) -> FrameOptions:
     merge = given.get("mergeSchema", "false").lower()
     if merge not in ("true", "false"):
         raise ConfigError(f"option mergeSchema = {given['mergeSchema']!r} must be one of true, false")
-    by = tuple(name.strip() for name in given["partitionBy"].split(",")) if "partitionBy" in given else ()
-    if not all(by) or len(set(by)) < len(by):
-        raise ConfigError(f"option partitionBy = {given['partitionBy']!r} must be columns, separated by commas")
+    key = _names(given, "upsertBy")
+    _check_upsert(given, key)
     return FrameOptions(
         table_uri(given["path"].strip()),
         table_format,
-        by,
+        _names(given, "partitionBy"),
         merge == "true",
         _batch(given),
         given.get("checkpointLocation"),
         given.get("queryName") or None,
         stores,
+        key,
+        given.get("latestBy"),
+        given.get("deleteWhen"),
     )
+
+
+def _names(given: Mapping[str, str], option: str) -> tuple[str, ...]:
+    """The columns that an option lists; none if it is not given."""
+    if option not in given:
+        return ()
+    names = tuple(name.strip() for name in given[option].split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigError(f"option {option} = {given[option]!r} must be columns, separated by commas")
+    return names
+
+
+def _check_upsert(given: Mapping[str, str], key: Sequence[str]) -> None:
+    """Raises ConfigError for options of an upsert that do not go together."""
+    for option in ("latestBy", "deleteWhen"):
+        if option not in given:
+            continue
+        if not key:
+            raise ConfigError(f"option {option} needs upsertBy: the columns of the key")
+        if not given[option].strip() or given[option] in key:
+            raise ConfigError(f"option {option} = {given[option]!r} must be a column beside the key")
+    if "latestBy" in given and given["latestBy"] == given.get("deleteWhen"):
+        raise ConfigError("options latestBy and deleteWhen must be two columns")
 
 
 def _recognised(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -35,7 +35,7 @@ from penstock.spark.frames.columns import (
     with_derived,
 )
 from penstock.spark.frames.options import FrameOptions, parse, query_of
-from penstock.spark.lake.batches import QueryBatch
+from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.open import open_table
 from penstock.spark.lake.records import DataFile
@@ -115,11 +115,24 @@ def opened(options: FrameOptions, rows: pa.Schema) -> LakeTable:
                 f"the table at {lake.uri} is that of load {loads[0]!r}, and `penstock verify` would find rows in it "
                 "that no load brought: write to a table of its own"
             )
+        check_key(lake, options.upsert_by)
         if options.merge_schema and (new := lacking(rows, lake.columns)):
             check_names(new, lake)
             lake.add_columns(new)
         check_fits(rows, lake.columns, lake.partition_by)
     return lake
+
+
+def check_key(lake: LakeTable, key: Sequence[str]) -> None:
+    """Raises UnfitError for a table whose rows have another key, or have one and are to be added without."""
+    for name in key:
+        if name not in lake.columns.names:
+            raise UnfitError(f"the table at {lake.uri} has no column {name}, so it cannot be the key")
+    known = lake.number(KEY_APPLICATION)
+    if known is not None and not key:
+        raise UnfitError(f"the rows of the table at {lake.uri} have a key, and others would double it: upsert them")
+    if known not in (None, key_mark(key)):
+        raise UnfitError(f"the rows of the table at {lake.uri} have another key than {', '.join(key)}")
 
 
 def check_names(new: Iterable[pa.Field], lake: LakeTable) -> None:
@@ -140,6 +153,17 @@ def check_still_fits(lake: LakeTable, rows: pa.Schema, written: Iterable[Written
         if any(tuple(file.partition_values) != by for file in each.files):
             raise UnfitError(f"the table at {lake.uri} was partitioned otherwise while the batch was written")
     check_fits(rows, lake.columns, by)
+
+
+def check_goes_on(lake: LakeTable, batch: QueryBatch) -> None:
+    """Raises PenstockError for a batch of a stream that is older than the last, which alone Spark runs again."""
+    newest = lake.number(batch.key)
+    if newest is not None and batch.number < newest:
+        raise PenstockError(
+            f"the table has batch {newest} of this query, and the checkpoint goes on with batch {batch.number}: it is "
+            "an older copy, and its batches may have other rows\n"
+            "  restore the newer one, or begin with a new checkpoint and a new name where this one ended"
+        )
 
 
 def target_of(lake: LakeTable, rows: pa.Schema) -> Target:
@@ -185,6 +209,15 @@ def discard(destination: Destination, written: Iterable[Written]) -> None:
             destination.discard(file.path)
 
 
+def refuse_upsert(options: FrameOptions) -> None:
+    """Raises ConfigError for rows with a key: no sink's task gets all rows of one."""
+    if options.upsert_by:
+        raise ConfigError(
+            "Spark hands a sink its rows as they come, not by key\n"
+            "  use penstock.spark.frames.upsert: .foreachBatch(upserts(PATH, upsertBy=...)), or upsert(rows, PATH, ...)"
+        )
+
+
 class BatchWriter(DataSourceArrowWriter):
     """One `df.write`. Raises ConfigError, UnfitError or PenstockError before anything is written."""
 
@@ -192,6 +225,7 @@ class BatchWriter(DataSourceArrowWriter):
         if overwrite:
             raise ConfigError("a lake table is not overwritten, rows are only added to it: use mode append")
         self._options = parse(options)
+        refuse_upsert(self._options)
         rows = columns_of(schema)
         self._target = target_of(opened(self._options, rows), rows)
 
@@ -212,6 +246,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if overwrite:
             raise ConfigError("a lake table is not overwritten, rows are only added to it: use output mode append")
         self._options = parse(options, stream=True)
+        refuse_upsert(self._options)
         self._query = query_of(self._options)
         rows = columns_of(schema)
         self._lake: LakeTable | None = opened(self._options, rows)
@@ -227,14 +262,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         batch = QueryBatch(self._query, batchId, self._options.name)
         assert self._lake is not None, "Spark makes a writer for the commit"
-        newest = self._lake.number(batch.key)
-        if newest is not None and batchId < newest:
+        try:
+            check_goes_on(self._lake, batch)
+        except PenstockError:
             discard(self._target.destination, [each for each in messages if isinstance(each, Written)])
-            raise PenstockError(
-                f"the table has batch {newest} of this query, and the checkpoint goes on with batch {batchId}: it is "
-                "an older copy, and its batches may have other rows\n"
-                "  restore the newer one, or begin with a new checkpoint and a new name where this one ended"
-            )
+            raise
         commit(self._lake, self._target, messages, batch)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

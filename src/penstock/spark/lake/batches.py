@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import PenstockError
+
+KEY_APPLICATION = "penstock/key"
+"""Under which a table keeps the mark of its rows' key, once rows were upserted by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,11 @@ class QueryBatch:
                 f"checkpoint {self.query} is of another query: under another name than {self.name!r} it wrote to this "
                 "table\n  give each query a checkpoint of its own, or this one its former name"
             )
+
+
+def key_mark(names: Sequence[str]) -> int:
+    """A key, in whatever order its columns are named, as a number that a table can keep."""
+    return _mark(json.dumps(sorted(names)))
 
 
 def _mark(text: str) -> int:

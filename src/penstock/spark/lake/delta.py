@@ -25,11 +25,11 @@ from uuid import UUID
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
-from penstock.spark.lake.batches import QueryBatch
+from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
 from penstock.spark.lake.destination import Destination, table_uri
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.ranges import Range
@@ -41,6 +41,9 @@ from penstock.spark.limits import LAKE_GAPS_PER_LOG_ENTRY
 PROGRESS_KEY = "penstock.progress"
 BATCH_KEY = "penstock.batch"
 LOG_DIRECTORY = "_delta_log"
+COMPACTION = "penstock/compaction"
+"""An application that each commit which makes files of others takes: delta-rs does not see that a compaction took a
+file away first, so that both would win, and the rows be there twice."""
 FORGETS = "delta.setTransactionRetentionDuration"
 """Property of a table that lets application transactions expire, and with them the ends of pipelines that were idle."""
 COLUMN_RULES = ("delta.generationExpression", "delta.identity.", "delta.invariants")
@@ -198,6 +201,40 @@ class DeltaLake(LakeTable):
             )
 
     def append(self, files: Sequence[DataFile], batch: QueryBatch, check: Callable[[], None]) -> bool:
+        return self._take(files, (), batch, batch.numbers(), COMMIT_TRIES, check)
+
+    def check_takes_upserts(self) -> None:
+        """Raises PenstockError for a table whose rows may not be replaced."""
+        self.check_takes_files()
+        if self.table.metadata().configuration.get("delta.appendOnly", "false").lower() == "true":
+            raise PenstockError(f"the table at {self.uri} has delta.appendOnly = true: its rows cannot be replaced")
+
+    def replace(
+        self,
+        files: Sequence[DataFile],
+        replaced: Sequence[TableFile],
+        batch: QueryBatch,
+        key: Sequence[str],
+        check: Callable[[], None],
+    ) -> bool:
+        """Puts files in the place of others, in one commit that also sets the batch and the key of the table's rows.
+
+        As `append`, but a conflict is not tried again: what takes their place must be made anew. Commits that set a key
+        conflict even if both only add, for either may have missed a row of the other's; and so do compactions here.
+        """
+        numbers = {**batch.numbers(), KEY_APPLICATION: key_mark(key), COMPACTION: self.version}
+        return self._take(files, replaced, batch, numbers, 1, check)
+
+    def _take(  # noqa: PLR0917 the parts of a commit
+        self,
+        files: Sequence[DataFile],
+        replaced: Sequence[TableFile],
+        batch: QueryBatch,
+        numbers: Mapping[str, int],
+        tries: int,
+        check: Callable[[], None],
+    ) -> bool:
+        """Commits one batch, unless the table has it; returns whether it did."""
         self.check_keeps_progress()
         if self.has(batch):
             return False
@@ -206,7 +243,9 @@ class DeltaLake(LakeTable):
         def landed(error: Exception) -> bool:
             try:
                 self.refresh()
-                return self.has(batch) if batch.query is not None else self.names(files)
+                if batch.query is not None:
+                    return self.has(batch)
+                return self.names(files) if files else not self.names(replaced)
             except (DeltaError, OSError):
                 raise error from None
 
@@ -214,18 +253,19 @@ class DeltaLake(LakeTable):
         properties = CommitProperties(
             custom_metadata={BATCH_KEY: batch.to_json()},
             max_commit_retries=100,
-            app_transactions=[Transaction(key, n, last_updated=now_ms) for key, n in batch.numbers().items()],
+            app_transactions=[Transaction(key, n, last_updated=now_ms) for key, n in numbers.items()],
         )
-        self._commit_files(files, properties, COMMIT_TRIES, landed, check)
+        self._commit_files(files, properties, tries, landed, check, replaced)
         return True
 
-    def _commit_files(
+    def _commit_files(  # noqa: PLR0917 the parts of a commit
         self,
         files: Iterable[DataFile],
         properties: CommitProperties,
         tries: int,
         landed: Callable[[Exception], bool],
         check: Callable[[], None],
+        replaced: Iterable[TableFile] = (),
     ) -> None:
         """Makes one commit, and tries it again after a conflict that `check`, of the table as it is then, lets pass.
 
@@ -233,6 +273,7 @@ class DeltaLake(LakeTable):
         """
         now_ms = int(time.time() * 1000)
         actions: list[Any] = [add_action(file, now_ms) for file in files]
+        actions += [remove_action(file, now_ms) for file in replaced]
         by = list(self.partition_by) or None
         known = self.version
         for tried in range(tries):
@@ -453,3 +494,8 @@ def add_action(file: DataFile, now_ms: int, *, data_change: bool = True) -> AddA
     told = json.dumps(stats, ensure_ascii=False)  # delta-rs reads escaped surrogate pairs wrongly
     # delta-rs makes a URI of the path by itself
     return AddAction(file.path, file.size_bytes, dict(file.partition_values), now_ms, data_change, told)
+
+
+def remove_action(file: TableFile, now_ms: int, *, data_change: bool = True) -> RemoveAction:
+    """A file that the table names no longer, as an entry of its log."""
+    return RemoveAction(file.path, data_change, now_ms, file.size_bytes, dict(file.partition_values))

@@ -24,13 +24,12 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.errors import PenstockError
 from penstock.spark.lake.compaction import bins_of, merge
-from penstock.spark.lake.delta import LOG_DIRECTORY, DeltaLake, add_action
+from penstock.spark.lake.delta import COMPACTION, LOG_DIRECTORY, DeltaLake, add_action, remove_action
 from penstock.spark.lake.records import DataFile, LakeConflictError
 from penstock.spark.lake.steps import Erased, Figures, Steps
 from penstock.spark.lake.summaries import application
 from penstock.spark.lake.table import TableFile
 
-COMPACTION = "penstock/compaction"
 ERASURE_KEY = "penstock.erasure"
 REPLACE_TRIES = 100
 """A load may commit several times a second, and each commit of it is in the way of an erasure's."""
@@ -61,7 +60,7 @@ class DeltaSteps(Steps):
         now_ms = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
             add_action(merged, now_ms, data_change=False),
-            *(RemoveAction(f.path, False, now_ms, f.size_bytes, dict(f.partition_values)) for f in files),
+            *(remove_action(file, now_ms, data_change=False) for file in files),
         ]
         properties = CommitProperties(
             custom_metadata={"penstock.compaction": str(len(files))},
@@ -99,7 +98,7 @@ class DeltaSteps(Steps):
             now_ms = int(time.time() * 1000)
             actions: list[AddAction | RemoveAction] = [
                 *(add_action(file, now_ms) for file in added),
-                *(RemoveAction(f.path, True, now_ms, f.size_bytes, dict(f.partition_values)) for f in files),
+                *(remove_action(file, now_ms) for file in files),
             ]
             numbers = {COMPACTION: lake.version, **{application(now.summary.pipeline): now.number for _, now in pairs}}
             properties = CommitProperties(

@@ -29,23 +29,44 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def rows_of(spark: SparkSession, lake: LakeTable, columns: Sequence[str], tasks: int) -> DataFrame:
-    """The rows of the version that `lake` has seen, with the given columns, read by about this many tasks."""
+def rows_of(
+    spark: SparkSession,
+    lake: LakeTable,
+    columns: Sequence[str],
+    tasks: int,
+    *,
+    files: Sequence[TableFile] | None = None,
+    path_column: str | None = None,
+) -> DataFrame:
+    """The rows of the version that `lake` has seen, with the given columns, read by about this many tasks.
+
+    Args:
+        spark: reads them.
+        lake: the table.
+        columns: of its columns, those that are read.
+        tasks: how many read, at most.
+        files: those whose rows are wanted; None are all.
+        path_column: a further column, of the path of a row's file.
+    """
     schema = pa.schema([lake.columns.field(name) for name in columns])
+    if path_column is not None:
+        schema = schema.append(pa.field(path_column, pa.string()))
+    chosen = lake.files() if files is None else files
     plan = {
         "where": lake.destination().to_json(),
         "columns": base64.b64encode(schema.serialize().to_pybytes()).decode(),
-        "tasks": [[(f.path, f.size_bytes, dict(f.partition_values)) for f in some] for some in shared(lake, tasks)],
+        "tasks": [[(f.path, f.size_bytes, dict(f.partition_values)) for f in some] for some in shared(chosen, tasks)],
+        "path_column": path_column,
     }
     spark.dataSource.register(LakeSource)
     return spark.read.format(LakeSource.name()).option("plan", json.dumps(plan)).load()
 
 
-def shared(lake: LakeTable, tasks: int) -> list[list[TableFile]]:
-    """The table's files, shared out to at most this many tasks with about as many bytes each."""
+def shared(files: Sequence[TableFile], tasks: int) -> list[list[TableFile]]:
+    """Files of a table, shared out to at most this many tasks with about as many bytes each."""
     shares: list[list[TableFile]] = [[] for _ in range(max(1, tasks))]
     sizes = [0] * len(shares)
-    for file in sorted(lake.files(), key=lambda each: (-each.size_bytes, each.path)):
+    for file in sorted(files, key=lambda each: (-each.size_bytes, each.path)):
         least = sizes.index(min(sizes))
         shares[least].append(file)
         sizes[least] += file.size_bytes
@@ -88,11 +109,12 @@ class LakeReader(DataSourceReader):
         plan = json.loads(self._plan)
         schema, system = _columns(plan), Destination.from_json(plan["where"]).filesystem()
         for path, size_bytes, values in partition.files:
+            constants = {**values, **({plan["path_column"]: path} if plan["path_column"] else {})}
             with system.open_input_file(path) as source:
                 parquet = pq.ParquetFile(source)
                 present = [name for name in schema.names if name in parquet.schema_arrow.names]
                 for batch in parquet.iter_batches(SPARK_ARROW_BATCH_ROWS, columns=present, use_threads=False):
-                    yield as_rows(batch, schema, TableFile(path, size_bytes, values))
+                    yield as_rows(batch, schema, TableFile(path, size_bytes, constants))
 
 
 def _columns(plan: dict[str, Any]) -> pa.Schema:

@@ -139,7 +139,7 @@ class LakeTable(ABC):
         """Whether the table had a batch at the last refresh. Raises PenstockError as `append` does."""
         return batch.is_in(self.number)
 
-    def names(self, files: Sequence[DataFile]) -> bool:
+    def names(self, files: Sequence[DataFile | TableFile]) -> bool:
         """Whether the current version names one of some files."""
         wanted = {file.path for file in files}
         return any(file.path in wanted for file in self.files())

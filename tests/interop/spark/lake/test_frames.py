@@ -92,7 +92,7 @@ def test_the_examples_of_the_page_run_and_what_is_wrong_is_said(
     publish(broker, "clicks", 300)
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     names = {"spark": spark}
     run_here = [
         re.sub('"(lake|checkpoints)/', rf'"{tmp_path}/\1/', each.replace("127.0.0.1:9092", broker.bootstrap))
@@ -102,6 +102,8 @@ def test_the_examples_of_the_page_run_and_what_is_wrong_is_said(
         exec(compile(example, str(PAGE), "exec"), names)
     assert DeltaTable(str(tmp_path / "lake/clicks")).to_pyarrow_table().num_rows == 300
     counts = DeltaTable(str(tmp_path / "lake/counts"))
+    latest = DeltaTable(str(tmp_path / "lake/latest")).to_pyarrow_table(columns=["partition", "offset"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in latest) == [(partition, 99) for partition in range(PARTITIONS)]
     assert (counts.to_pyarrow_table()["clicks"].to_pylist(), counts.version()) == ([100] * 3, 1)
 
     with pytest.raises(Exception, match="query 'clicks' wrote to this table from another checkpoint"):
