@@ -19,6 +19,7 @@ from support.lake_tables import CLICKS, load, opened, rows, verdict_of, written 
 
 from penstock.errors import ConfigError, PenstockError  # noqa: E402
 from penstock.spark.lake import erasure as erasing  # noqa: E402
+from penstock.spark.lake import folding  # noqa: E402
 from penstock.spark.lake.certificates import Certificate, Certificates  # noqa: E402
 from penstock.spark.lake.erasure import Erasure  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
@@ -102,6 +103,36 @@ def test_a_condition_may_name_a_list(lake: LakeTable) -> None:
     persons = pa.array([b"k1", b"k22", b"nobody"])
     assert erased(lake, "key in (select value from persons)", lists={"persons": persons}).rows == 2
     assert verdict_of(lake).clean
+
+
+def test_a_condition_that_joins_takes_its_rows_and_no_others(lake: LakeTable) -> None:
+    """DuckDB gives the rows of some joins in another order than it was given them."""
+    load(lake_of_its_load(lake), 30, 9030)
+    persons = pa.array([b"k%d" % offset for offset in range(0, 9030, 3)])
+    erased(lake, 'exists (select 1 from persons where value = key and "offset" >= 0)', lists={"persons": persons})
+    assert offsets_of(lake) == [offset for offset in range(9030) if offset % 3 and offset not in (5, 15, 25)]
+    assert verdict_of(lake).clean
+
+
+def test_a_condition_that_changes_its_mind_is_refused(lake: LakeTable) -> None:
+    load(lake_of_its_load(lake), 30, 1030)
+    version = again(lake).version
+    with pytest.raises(PenstockError, match="other rows when it is asked again"):
+        erased(lake, "random() < 0.5")
+    assert again(lake).version == version
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_row_that_is_there_twice_goes_twice(lake: LakeTable, monkeypatch: pytest.MonkeyPatch, sealed: bool) -> None:
+    if sealed:
+        monkeypatch.setattr(folding, "LAKE_GAPS_PER_PIPELINE", 2)
+    loads = lake_of_its_load(lake)
+    loads.commit(written(loads, rows([3])), {CLICKS: 30}, {CLICKS: 30})
+    assert verdict_of(lake).duplicates == 1
+    assert bool(again(lake).progress()[CLICKS].sealed) == sealed
+    assert erased(lake, "decode(key) = 'k3'").rows == 2
+    verdict = verdict_of(lake)
+    assert (verdict.clean, verdict.gaps["erased"]) == (True, 1), verdict
 
 
 @pytest.mark.parametrize(
