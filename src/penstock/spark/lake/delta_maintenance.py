@@ -127,13 +127,14 @@ class DeltaSteps(Steps):
             return True
         raise LakeConflictError(f"other writers of {lake.uri} got in between {REPLACE_TRIES} times")
 
-    def forget(self, files: Sequence[str], before_ms: int) -> None:
+    def forget(self, files: Sequence[str], before_ms: int, dry_run: bool) -> Sequence[str]:
         self._lake.refresh()
         named = {file.path for file in self._lake.files()}
         where = self._lake.destination()
-        for path in files:
+        for path in [] if dry_run else files:
             if path not in named:
                 where.delete(path)
+        return [path for path in files if path in named]
 
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:
         if dry_run:

@@ -22,6 +22,7 @@ from penstock.spark.lake import erasure as erasing  # noqa: E402
 from penstock.spark.lake import folding  # noqa: E402
 from penstock.spark.lake.certificates import Certificate, Certificates  # noqa: E402
 from penstock.spark.lake.erasure import Erasure  # noqa: E402
+from penstock.spark.lake.iceberg import IcebergLake  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
 from penstock.spark.lake.open import open_table  # noqa: E402
 from penstock.spark.lake.reading import batches_of  # noqa: E402
@@ -254,6 +255,53 @@ def test_the_old_files_go_at_the_deadline(lake: LakeTable) -> None:
     Maintenance(again(lake), target_bytes=1 << 20, keep_hours=0).run(["vacuum"])
     assert len(Certificates(lake.destination()).all()) == 2, "no vacuum deletes them"
     assert load(lake_of_its_load(lake), 30, 40)
+
+
+def test_old_files_that_are_named_again_stay_and_the_certificate_stays_open(lake: LakeTable) -> None:
+    """By a restored version of a Delta table, or a branch or tag of an Iceberg one: they have others' rows, too."""
+    before = again(lake)
+    if isinstance(before, IcebergLake):
+        snapshot = before.table.current_snapshot()
+        assert snapshot is not None
+        before.table.manage_snapshots().create_tag(snapshot.snapshot_id, "before").commit()
+    certificate = erased(lake, "decode(key) = 'k13'")
+    (old,) = certificate.old_files
+    now = again(lake)
+    if not isinstance(now, IcebergLake):
+        now.table.restore(before.version)  # type: ignore[attr-defined]
+    assert vacuumed(lake)["erased_files_still_named"] == 1
+    assert os.path.exists(os.path.join(lake.uri, old))
+    assert [each.old_files_deleted_ms for each in Certificates(lake.destination()).all()] == [None]
+    if isinstance(now, IcebergLake):
+        now.refresh()
+        assert now.table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows == 27
+        now.table.manage_snapshots().remove_tag("before").commit()
+    else:
+        now.refresh()
+        now.table.restore(certificate.clean_version)  # type: ignore[attr-defined]
+    assert vacuumed(lake)["erased_files"] == 1
+    assert not os.path.exists(os.path.join(lake.uri, old))
+    assert verdict_of(lake).clean
+
+
+def test_a_maintenance_while_it_runs_is_not_in_its_way(lake: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasing, "LAKE_ERASURE_BYTES_PER_COMMIT", 1)
+    write = Certificates.write
+
+    def writing(self: Certificates, certificate: Certificate) -> Certificate:
+        monkeypatch.setattr(Certificates, "write", write)
+        vacuumed(lake)
+        monkeypatch.setattr(Certificates, "write", writing)
+        return write(self, certificate)
+
+    monkeypatch.setattr(Certificates, "write", writing)
+    assert erased(lake).rows == 3
+    monkeypatch.undo()
+    (certificate,) = Certificates(lake.destination()).all()
+    assert (certificate.rows, len(certificate.old_files), certificate.ended_ms is None) == (3, 3, False)
+    vacuumed(lake)
+    assert not any(os.path.exists(os.path.join(lake.uri, path)) for path in certificate.old_files)
+    assert verdict_of(lake).clean
 
 
 def test_a_certificate_does_not_name_the_person(lake: LakeTable) -> None:
