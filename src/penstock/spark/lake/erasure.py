@@ -97,13 +97,20 @@ class Erasure:
                     version = self._lake.version
                     new = [file for file in self._lake.files() if file.path not in seen]
                     if not new:
-                        return self._certificates.write(replace(certificate, ended_ms=_now_ms(), clean_version=version))
+                        ended = replace(certificate.naming(self._former()), ended_ms=_now_ms(), clean_version=version)
+                        return self._certificates.write(ended)
                     for some in self._with_matches(new, seen):
                         certificate = self._take(some, certificate, seen)
         raise PenstockError(
             f"{self._lake.uri} got new files faster than they could be looked at: "
             f"{certificate.rows:,} rows are erased, run the erasure again"
         )
+
+    def _former(self) -> list[str]:
+        """Files with such rows that were taken out of the table by others, as by a compaction, and are still there."""
+        former = self._steps.former()
+        there = {each.path for each in self._lake.destination().list("")} if former else set()
+        return [file.path for file in former if file.path in there and self._condition.count(self._lake, file)]
 
     def _with_matches(self, files: Sequence[TableFile], seen: set[str]) -> Iterator[list[tuple[TableFile, int]]]:
         """Files with rows to erase, and how many, a few of them at a time; adds those without to `seen`."""

@@ -105,6 +105,17 @@ class IcebergSteps(Steps):
             return None
         return True
 
+    def former(self) -> list[TableFile]:
+        lake = self._lake
+        named = {lake.location_of(file.path) for file in lake.files()}
+        manifests = {m.manifest_path: m for s in lake.table.snapshots() for m in s.manifests(lake.table.io)}
+        files: set[str] = set()
+        for manifest in manifests.values():
+            files |= self._files_of(manifest)
+        root = lake.location_of("")
+        # they have the partition columns themselves
+        return [TableFile(path.removeprefix(root), 0) for path in sorted(files - named) if path.startswith(root)]
+
     def forget(self, files: Sequence[str], before_ms: int, dry_run: bool) -> Sequence[str]:
         lake = self._lake
         lake.refresh()

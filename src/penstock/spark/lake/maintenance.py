@@ -53,18 +53,19 @@ class Maintenance:
         """
         certificates = Certificates(self._lake.destination())
         now_ms = int(time.time() * 1000)
-        deleted = left = 0
+        deleted: set[str] = set()
+        left: set[str] = set()
         for each in certificates.all():
             if each.old_files_deleted_ms is not None or each.deadline_ms > now_ms or not each.old_files:
                 continue
             named = self._steps.forget(each.old_files, each.ended_ms or now_ms, self._dry_run)
-            deleted += len(each.old_files) - len(named)
-            left += len(named)
+            deleted.update(path for path in each.old_files if path not in named)
+            left.update(named)
             over = each.ended_ms is not None or each.began_ms < now_ms - KEEP_HOURS_MIN * 3_600_000
             if over and not named and not self._dry_run:
                 with suppress(FileExistsError):  # another run over the table closed it
                     certificates.write(replace(each, old_files_deleted_ms=now_ms))
-        figures: Figures = {"erased_files": deleted, "erased_files_still_named": left}
+        figures: Figures = {"erased_files": len(deleted), "erased_files_still_named": len(left)}
         return {name: count for name, count in figures.items() if count}
 
 

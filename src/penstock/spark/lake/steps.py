@@ -46,6 +46,10 @@ class Steps(ABC):
         """
 
     @abstractmethod
+    def former(self) -> list[TableFile]:
+        """Data files that older versions name and the current one does not, as far as the table's log goes back."""
+
+    @abstractmethod
     def forget(self, files: Sequence[str], before_ms: int, dry_run: bool) -> Sequence[str]:
         """Deletes files, whatever old versions from before a time name them; returns those that it leaves.
 

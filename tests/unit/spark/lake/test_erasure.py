@@ -257,6 +257,24 @@ def test_the_old_files_go_at_the_deadline(lake: LakeTable) -> None:
     assert load(lake_of_its_load(lake), 30, 40)
 
 
+def test_files_that_a_compaction_took_before_are_old_files_too(tmp_path: Path, table_format: str) -> None:
+    """They have the rows as well; not so what a running load has written, which a commit will name."""
+    lake = opened(tmp_path, table_format, columns=with_date(RECORD_SCHEMA), partition_by=["date"])
+    for start, end in ((0, 10), (10, 20), (20, 50), (50, 80)):
+        load(lake, start, end)
+    before = {file.path for file in again(lake).files()}
+    Maintenance(again(lake), target_bytes=1 << 20, keep_hours=1000).run(["compact"])
+    loads = lake_of_its_load(lake)
+    running = written(loads, rows([3]))
+    certificate = erased(lake, "decode(key) in ('k3', 'k13') and date = date '2026-01-01'")
+    assert len(certificate.old_files) == 3
+    assert len(before & set(certificate.old_files)) == 2
+    assert vacuumed(lake)["erased_files"] == 3
+    assert not any(os.path.exists(os.path.join(lake.uri, path)) for path in certificate.old_files)
+    assert os.path.exists(os.path.join(lake.uri, running[0].path))
+    assert verdict_of(lake).clean
+
+
 def test_old_files_that_are_named_again_stay_and_the_certificate_stays_open(lake: LakeTable) -> None:
     """By a restored version of a Delta table, or a branch or tag of an Iceberg one: they have others' rows, too."""
     before = again(lake)
