@@ -42,7 +42,7 @@ class Certificate:
     """Rows erased, by "topic/topic id/partition"."""
     files_rewritten: int = 0
     old_files: Sequence[str] = ()
-    """Files that were written anew, and have the rows."""
+    """Files that have the rows: those that were written anew, and those that only older versions named by its end."""
     old_files_deleted_ms: int | None = None
 
     @property

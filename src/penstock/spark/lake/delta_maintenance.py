@@ -25,6 +25,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from penstock.errors import PenstockError
 from penstock.spark.lake.compaction import bins_of, merge
 from penstock.spark.lake.delta import COMPACTION, LOG_DIRECTORY, DeltaLake, add_action, remove_action
+from penstock.spark.lake.destination import values_in
 from penstock.spark.lake.records import DataFile, LakeConflictError
 from penstock.spark.lake.steps import Erased, Figures, Steps
 from penstock.spark.lake.summaries import application
@@ -126,13 +127,21 @@ class DeltaSteps(Steps):
             return True
         raise LakeConflictError(f"other writers of {lake.uri} got in between {REPLACE_TRIES} times")
 
-    def forget(self, files: Sequence[str], before_ms: int) -> None:
+    def former(self) -> list[TableFile]:
+        lake = self._lake
+        named = {file.path for file in lake.files()}
+        # without `full` these are the log's tombstones alone, and not what a running load has written
+        removed = lake.table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False, full=False)
+        return [TableFile(path, 0, values_in(path, lake.partition_by)) for path in removed if path not in named]
+
+    def forget(self, files: Sequence[str], before_ms: int, dry_run: bool) -> Sequence[str]:
         self._lake.refresh()
         named = {file.path for file in self._lake.files()}
         where = self._lake.destination()
-        for path in files:
+        for path in [] if dry_run else files:
             if path not in named:
                 where.delete(path)
+        return [path for path in files if path in named]
 
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:
         if dry_run:

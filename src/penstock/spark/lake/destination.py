@@ -165,7 +165,16 @@ def table_uri(text: str) -> str:
     return text.rstrip("/")
 
 
+NOTHING = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for null in the name of a partition's directory."""
+
+
 def partition_directory(values: Mapping[str, str | None]) -> str:
     """`name=value/...`, as Hive, Delta and Iceberg lay out partitions; empty without partition columns."""
-    nothing = "__HIVE_DEFAULT_PARTITION__"
-    return "".join(f"{name}={nothing if value is None else quote(value, safe='')}/" for name, value in values.items())
+    return "".join(f"{name}={NOTHING if value is None else quote(value, safe='')}/" for name, value in values.items())
+
+
+def values_in(path: str, partition_by: Sequence[str]) -> dict[str, str | None]:
+    """The partition values that a path says, which `partition_directory` begins."""
+    parts = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
+    return {name: None if parts[name] == NOTHING else unquote(parts[name]) for name in partition_by if name in parts}

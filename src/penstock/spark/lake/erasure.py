@@ -30,7 +30,7 @@ from penstock.spark.lake.erasure_condition import Condition
 from penstock.spark.lake.files import DataFileWriter
 from penstock.spark.lake.maintenance import steps_of
 from penstock.spark.lake.offsets import joined, partitions_of, runs_of
-from penstock.spark.lake.ranges import Range
+from penstock.spark.lake.ranges import Range, union
 from penstock.spark.lake.reading import BATCH_ROWS, as_rows
 from penstock.spark.lake.records import DataFile, TopicPartition
 from penstock.spark.lake.steps import Erased
@@ -97,7 +97,8 @@ class Erasure:
                     version = self._lake.version
                     new = [file for file in self._lake.files() if file.path not in seen]
                     if not new:
-                        return self._certificates.write(replace(certificate, ended_ms=_now_ms(), clean_version=version))
+                        ended = replace(certificate.naming(self._former()), ended_ms=_now_ms(), clean_version=version)
+                        return self._certificates.write(ended)
                     for some in self._with_matches(new, seen):
                         certificate = self._take(some, certificate, seen)
         raise PenstockError(
@@ -105,39 +106,50 @@ class Erasure:
             f"{certificate.rows:,} rows are erased, run the erasure again"
         )
 
-    def _with_matches(self, files: Sequence[TableFile], seen: set[str]) -> Iterator[list[TableFile]]:
-        """Files with rows to erase, a few of them at a time; adds those without to `seen`."""
-        found: list[TableFile] = []
+    def _former(self) -> list[str]:
+        """Files with such rows that were taken out of the table by others, as by a compaction, and are still there."""
+        former = self._steps.former()
+        there = {each.path for each in self._lake.destination().list("")} if former else set()
+        return [file.path for file in former if file.path in there and self._condition.count(self._lake, file)]
+
+    def _with_matches(self, files: Sequence[TableFile], seen: set[str]) -> Iterator[list[tuple[TableFile, int]]]:
+        """Files with rows to erase, and how many, a few of them at a time; adds those without to `seen`."""
+        found: list[tuple[TableFile, int]] = []
         size = 0
         for file in files:
-            if not self._condition.count(self._lake, file):
+            count = self._condition.count(self._lake, file)
+            if not count:
                 seen.add(file.path)
                 continue
             if found and size + file.size_bytes > LAKE_ERASURE_BYTES_PER_COMMIT:
                 yield found
                 found, size = [], 0
-            found.append(file)
+            found.append((file, count))
             size += file.size_bytes
         if found:
             yield found
 
-    def _take(self, files: Sequence[TableFile], certificate: Certificate, seen: set[str]) -> Certificate:
+    def _take(self, found: Sequence[tuple[TableFile, int]], certificate: Certificate, seen: set[str]) -> Certificate:
         """Writes files anew without the rows and commits that; the certificate names the old ones first."""
+        files = [file for file, _ in found]
         added: list[DataFile] = []
         gone: dict[TopicPartition, list[Any]] = {}
-        for file in files:
-            added += self._rewritten(file, gone)
+        for file, count in found:
+            added += self._rewritten(file, count, gone)
         erased = {partition: joined(np.concatenate(runs)) for partition, runs in gone.items()}
         counts = {partition: int((runs[:, 1] - runs[:, 0]).sum()) for partition, runs in erased.items()}
         told = self._certificates.write(certificate.naming([file.path for file in files]))
-        ranges = {partition: _ranges(runs) for partition, runs in erased.items()}
+        ranges = {partition: union(_ranges(runs)) for partition, runs in erased.items()}  # a duplicate is one gap
         if not self._steps.replace(files, added, Erased(told.id, ranges)):
             return told  # the rewritten files are left to vacuum
         seen.update(file.path for file in added)
         return self._certificates.write(told.counting(counts, len(files)))
 
-    def _rewritten(self, file: TableFile, gone: dict[TopicPartition, list[Any]]) -> list[DataFile]:
-        """Writes the rows of a file that stay into a new one, if any stays; adds the others' offsets to `gone`."""
+    def _rewritten(self, file: TableFile, count: int, gone: dict[TopicPartition, list[Any]]) -> list[DataFile]:
+        """Writes the rows of a file that stay into a new one, if any stays; adds the others' offsets to `gone`.
+
+        Raises PenstockError if those others are not `count`.
+        """
         where = self._lake.destination()
         by = [name for name in where.partition_by if not where.keeps_partition_columns]
         columns = self._lake.columns
@@ -149,10 +161,15 @@ class Erasure:
         ):
             for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS, use_threads=False):
                 rows = as_rows(batch, columns, file)
-                taken = self._condition.matches(pa.Table.from_batches([rows])).combine_chunks()
+                taken = self._condition.matches(rows)
+                count -= taken.true_count
                 for partition, offsets in partitions_of(rows.filter(taken)):
                     gone.setdefault(partition, []).append(runs_of(offsets))
                 writer.write(rows.filter(pc.invert(taken)).select(schema.names))
+            if count:
+                raise PenstockError(
+                    "the condition takes other rows when it is asked again: it depends on more than a row"
+                )
             return writer.close()
 
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
@@ -46,13 +47,14 @@ class Condition:
         self._where = f"({where}\n)"  # a comment at its end ends with the line
         self._columns = columns
         self._rows = f"rows_{uuid.uuid4().hex}"  # a name that the condition cannot know: each row is judged alone
+        self._number = f"number_{uuid.uuid4().hex}"
         self._duckdb = duckdb.connect(config=CONFIG)
         self._duckdb.execute("set timezone = 'UTC'; set enable_progress_bar = false")
         for name, values in (lists or {}).items():
             self._duckdb.register(name, pa.table({"value": values}))
         try:
             self._count(columns.empty_table())
-            self.matches(columns.empty_table())
+            self.matches(pa.RecordBatch.from_pylist([], columns))
         except ConfigError:
             self._duckdb.close()
             raise
@@ -67,11 +69,14 @@ class Condition:
         fragment = layout.make_fragment(file.path, lake.file_systems(), partition_expression=whole)
         return self._count(ds.FileSystemDataset([fragment], self._columns, layout, lake.file_systems()))
 
-    def matches(self, rows: Any) -> pa.ChunkedArray:
-        """For each of some rows, whether it is taken."""
-        self._duckdb.register(self._rows, rows)
-        query = f"select coalesce(cast({self._where} as boolean), false) as taken from {self._rows}"
-        return self._asked(lambda: self._duckdb.sql(query).to_arrow_table()).column("taken")
+    def matches(self, rows: pa.RecordBatch) -> pa.BooleanArray:
+        """For each row of a batch, whether it is taken."""
+        numbers = pa.array(np.arange(rows.num_rows))  # DuckDB gives rows in any order where it joins
+        self._duckdb.register(self._rows, pa.Table.from_batches([rows.append_column(self._number, numbers)]))
+        query = f"select {self._number} from {self._rows} where {self._where}"
+        taken = np.zeros(rows.num_rows, bool)
+        taken[self._asked(lambda: self._duckdb.execute(query).fetchnumpy())[self._number]] = True
+        return pa.array(taken)
 
     def _count(self, rows: Any) -> int:
         self._duckdb.register(self._rows, rows)

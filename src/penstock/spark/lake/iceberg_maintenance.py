@@ -105,20 +105,38 @@ class IcebergSteps(Steps):
             return None
         return True
 
-    def forget(self, files: Sequence[str], before_ms: int) -> None:
+    def former(self) -> list[TableFile]:
+        lake = self._lake
+        named = {lake.location_of(file.path) for file in lake.files()}
+        manifests = {m.manifest_path: m for s in lake.table.snapshots() for m in s.manifests(lake.table.io)}
+        files: set[str] = set()
+        for manifest in manifests.values():
+            files |= self._files_of(manifest)
+        root = lake.location_of("")
+        # they have the partition columns themselves
+        return [TableFile(path.removeprefix(root), 0) for path in sorted(files - named) if path.startswith(root)]
+
+    def forget(self, files: Sequence[str], before_ms: int, dry_run: bool) -> Sequence[str]:
         lake = self._lake
         lake.refresh()
-        named = {file.path for file in lake.files()}
         kept = {reference.snapshot_id for reference in lake.table.metadata.refs.values()}
-        old = [
-            s.snapshot_id for s in lake.table.snapshots() if s.timestamp_ms < before_ms and s.snapshot_id not in kept
-        ]
+        snapshots = lake.table.snapshots()
+        needed: set[str] = set()
+        for snapshot in snapshots:
+            if snapshot.snapshot_id in kept:
+                for manifest in snapshot.manifests(lake.table.io):
+                    needed |= self._files_of(manifest, living=True)
+        left = [path for path in files if lake.location_of(path) in needed]
+        if dry_run:
+            return left
+        old = [s.snapshot_id for s in snapshots if s.timestamp_ms < before_ms and s.snapshot_id not in kept]
         if old:  # else they would name files that are gone
             lake.table.maintenance.expire_snapshots().by_ids(old).commit()
         where = lake.destination()
         for path in files:
-            if path not in named:
+            if path not in left:
                 where.delete(path)
+        return left
 
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:
         table = self._lake.table
@@ -159,6 +177,6 @@ class IcebergSteps(Steps):
                     needed |= self._files_of(manifest)
         return needed
 
-    def _files_of(self, manifest: Any) -> set[str]:
-        entries = manifest.fetch_manifest_entry(self._lake.table.io, discard_deleted=False)
+    def _files_of(self, manifest: Any, *, living: bool = False) -> set[str]:
+        entries = manifest.fetch_manifest_entry(self._lake.table.io, discard_deleted=living)
         return {entry.data_file.file_path for entry in entries}

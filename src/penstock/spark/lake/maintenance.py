@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from penstock.spark.lake.certificates import Certificates
@@ -45,18 +46,27 @@ class Maintenance:
         return done
 
     def _forget_erased(self) -> Figures:
-        """Deletes the files that hold rows which were erased, once their deadline has passed, whatever `keep_hours`."""
+        """Deletes the files that hold rows which were erased, once their deadline has passed, whatever `keep_hours`.
+
+        A certificate is closed when they all are gone; of an erasure without an end, which may still be running and
+        writing it, not before a day has passed.
+        """
         certificates = Certificates(self._lake.destination())
         now_ms = int(time.time() * 1000)
-        deleted = 0
+        deleted: set[str] = set()
+        left: set[str] = set()
         for each in certificates.all():
             if each.old_files_deleted_ms is not None or each.deadline_ms > now_ms or not each.old_files:
                 continue
-            deleted += len(each.old_files)
-            if not self._dry_run:
-                self._steps.forget(each.old_files, each.ended_ms or now_ms)
-                certificates.write(replace(each, old_files_deleted_ms=now_ms))
-        return {"erased_files": deleted} if deleted else {}
+            named = self._steps.forget(each.old_files, each.ended_ms or now_ms, self._dry_run)
+            deleted.update(path for path in each.old_files if path not in named)
+            left.update(named)
+            over = each.ended_ms is not None or each.began_ms < now_ms - KEEP_HOURS_MIN * 3_600_000
+            if over and not named and not self._dry_run:
+                with suppress(FileExistsError):  # another run over the table closed it
+                    certificates.write(replace(each, old_files_deleted_ms=now_ms))
+        figures: Figures = {"erased_files": len(deleted), "erased_files_still_named": len(left)}
+        return {name: count for name, count in figures.items() if count}
 
 
 def steps_of(lake: LakeTable) -> Steps:

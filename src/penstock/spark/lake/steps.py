@@ -46,5 +46,12 @@ class Steps(ABC):
         """
 
     @abstractmethod
-    def forget(self, files: Sequence[str], before_ms: int) -> None:
-        """Deletes files that the current version does not name, whatever versions from before a time name them."""
+    def former(self) -> list[TableFile]:
+        """Data files that older versions name and the current one does not, as far as the table's log goes back."""
+
+    @abstractmethod
+    def forget(self, files: Sequence[str], before_ms: int, dry_run: bool) -> Sequence[str]:
+        """Deletes files, whatever old versions from before a time name them; returns those that it leaves.
+
+        It leaves those that the current version names, and in Iceberg a branch or a tag: they have other rows, too.
+        """

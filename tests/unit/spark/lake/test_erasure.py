@@ -19,8 +19,10 @@ from support.lake_tables import CLICKS, load, opened, rows, verdict_of, written 
 
 from penstock.errors import ConfigError, PenstockError  # noqa: E402
 from penstock.spark.lake import erasure as erasing  # noqa: E402
+from penstock.spark.lake import folding  # noqa: E402
 from penstock.spark.lake.certificates import Certificate, Certificates  # noqa: E402
 from penstock.spark.lake.erasure import Erasure  # noqa: E402
+from penstock.spark.lake.iceberg import IcebergLake  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
 from penstock.spark.lake.open import open_table  # noqa: E402
 from penstock.spark.lake.reading import batches_of  # noqa: E402
@@ -102,6 +104,36 @@ def test_a_condition_may_name_a_list(lake: LakeTable) -> None:
     persons = pa.array([b"k1", b"k22", b"nobody"])
     assert erased(lake, "key in (select value from persons)", lists={"persons": persons}).rows == 2
     assert verdict_of(lake).clean
+
+
+def test_a_condition_that_joins_takes_its_rows_and_no_others(lake: LakeTable) -> None:
+    """DuckDB gives the rows of some joins in another order than it was given them."""
+    load(lake_of_its_load(lake), 30, 9030)
+    persons = pa.array([b"k%d" % offset for offset in range(0, 9030, 3)])
+    erased(lake, 'exists (select 1 from persons where value = key and "offset" >= 0)', lists={"persons": persons})
+    assert offsets_of(lake) == [offset for offset in range(9030) if offset % 3 and offset not in (5, 15, 25)]
+    assert verdict_of(lake).clean
+
+
+def test_a_condition_that_changes_its_mind_is_refused(lake: LakeTable) -> None:
+    load(lake_of_its_load(lake), 30, 1030)
+    version = again(lake).version
+    with pytest.raises(PenstockError, match="other rows when it is asked again"):
+        erased(lake, "random() < 0.5")
+    assert again(lake).version == version
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_row_that_is_there_twice_goes_twice(lake: LakeTable, monkeypatch: pytest.MonkeyPatch, sealed: bool) -> None:
+    if sealed:
+        monkeypatch.setattr(folding, "LAKE_GAPS_PER_PIPELINE", 2)
+    loads = lake_of_its_load(lake)
+    loads.commit(written(loads, rows([3])), {CLICKS: 30}, {CLICKS: 30})
+    assert verdict_of(lake).duplicates == 1
+    assert bool(again(lake).progress()[CLICKS].sealed) == sealed
+    assert erased(lake, "decode(key) = 'k3'").rows == 2
+    verdict = verdict_of(lake)
+    assert (verdict.clean, verdict.gaps["erased"]) == (True, 1), verdict
 
 
 @pytest.mark.parametrize(
@@ -223,6 +255,71 @@ def test_the_old_files_go_at_the_deadline(lake: LakeTable) -> None:
     Maintenance(again(lake), target_bytes=1 << 20, keep_hours=0).run(["vacuum"])
     assert len(Certificates(lake.destination()).all()) == 2, "no vacuum deletes them"
     assert load(lake_of_its_load(lake), 30, 40)
+
+
+def test_files_that_a_compaction_took_before_are_old_files_too(tmp_path: Path, table_format: str) -> None:
+    """They have the rows as well; not so what a running load has written, which a commit will name."""
+    lake = opened(tmp_path, table_format, columns=with_date(RECORD_SCHEMA), partition_by=["date"])
+    for start, end in ((0, 10), (10, 20), (20, 50), (50, 80)):
+        load(lake, start, end)
+    before = {file.path for file in again(lake).files()}
+    Maintenance(again(lake), target_bytes=1 << 20, keep_hours=1000).run(["compact"])
+    loads = lake_of_its_load(lake)
+    running = written(loads, rows([3]))
+    certificate = erased(lake, "decode(key) in ('k3', 'k13') and date = date '2026-01-01'")
+    assert len(certificate.old_files) == 3
+    assert len(before & set(certificate.old_files)) == 2
+    assert vacuumed(lake)["erased_files"] == 3
+    assert not any(os.path.exists(os.path.join(lake.uri, path)) for path in certificate.old_files)
+    assert os.path.exists(os.path.join(lake.uri, running[0].path))
+    assert verdict_of(lake).clean
+
+
+def test_old_files_that_are_named_again_stay_and_the_certificate_stays_open(lake: LakeTable) -> None:
+    """By a restored version of a Delta table, or a branch or tag of an Iceberg one: they have others' rows, too."""
+    before = again(lake)
+    if isinstance(before, IcebergLake):
+        snapshot = before.table.current_snapshot()
+        assert snapshot is not None
+        before.table.manage_snapshots().create_tag(snapshot.snapshot_id, "before").commit()
+    certificate = erased(lake, "decode(key) = 'k13'")
+    (old,) = certificate.old_files
+    now = again(lake)
+    if not isinstance(now, IcebergLake):
+        now.table.restore(before.version)  # type: ignore[attr-defined]
+    assert vacuumed(lake)["erased_files_still_named"] == 1
+    assert os.path.exists(os.path.join(lake.uri, old))
+    assert [each.old_files_deleted_ms for each in Certificates(lake.destination()).all()] == [None]
+    if isinstance(now, IcebergLake):
+        now.refresh()
+        assert now.table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows == 27
+        now.table.manage_snapshots().remove_tag("before").commit()
+    else:
+        now.refresh()
+        now.table.restore(certificate.clean_version)  # type: ignore[attr-defined]
+    assert vacuumed(lake)["erased_files"] == 1
+    assert not os.path.exists(os.path.join(lake.uri, old))
+    assert verdict_of(lake).clean
+
+
+def test_a_maintenance_while_it_runs_is_not_in_its_way(lake: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasing, "LAKE_ERASURE_BYTES_PER_COMMIT", 1)
+    write = Certificates.write
+
+    def writing(self: Certificates, certificate: Certificate) -> Certificate:
+        monkeypatch.setattr(Certificates, "write", write)
+        vacuumed(lake)
+        monkeypatch.setattr(Certificates, "write", writing)
+        return write(self, certificate)
+
+    monkeypatch.setattr(Certificates, "write", writing)
+    assert erased(lake).rows == 3
+    monkeypatch.undo()
+    (certificate,) = Certificates(lake.destination()).all()
+    assert (certificate.rows, len(certificate.old_files), certificate.ended_ms is None) == (3, 3, False)
+    vacuumed(lake)
+    assert not any(os.path.exists(os.path.join(lake.uri, path)) for path in certificate.old_files)
+    assert verdict_of(lake).clean
 
 
 def test_a_certificate_does_not_name_the_person(lake: LakeTable) -> None:
