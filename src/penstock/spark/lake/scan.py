@@ -1,0 +1,121 @@
+"""A version of a lake table as somebody reads it who has never heard of its format: columns, files, where they are.
+
+`delta_scan` and `iceberg_scan` make them. What they do not understand of a table they refuse, as a reader must who would
+else give back rows that were deleted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.spark.lake.bounds import ScanFile
+from penstock.spark.lake.destination import Destination
+
+
+class UnreadableError(PenstockError):
+    """The table, or a version of it, cannot be read as it was asked for; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column and how it is found in a file.
+
+    `field_id` is Iceberg's, by which a column is the same under another name. A file without such ids is read by
+    `names`, under any of which the column may be there.
+    """
+
+    name: str
+    type: pa.DataType
+    field_id: int | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of a table, and its files in a fixed order, oldest first."""
+
+    version: int
+    columns: Sequence[Column]
+    files: Sequence[ScanFile]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(each.name, each.type) for each in self.columns])
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit did to the rows.
+
+    `files` were added, in a fixed order. `removes` says that rows were taken away, by `deletes_only` without any added
+    instead. A commit that only moved rows from file to file has neither.
+    """
+
+    version: int
+    files: Sequence[ScanFile]
+    removes: bool = False
+    deletes_only: bool = False
+
+
+class History(ABC):
+    """A table's versions. Versions are Delta's, or Iceberg's sequence numbers; what is asked for is looked up anew."""
+
+    uri: str
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Tells the table from one that was dropped and made again in its place; asked anew each time."""
+
+    @abstractmethod
+    def newest(self) -> int:
+        """The newest version; -1 before the first."""
+
+    @abstractmethod
+    def oldest(self) -> int:
+        """The first version whose changes can still be told."""
+
+    @abstractmethod
+    def at(self, version: int | None = None) -> Snapshot:
+        """A version with its files, the newest if none is named. Raises UnreadableError."""
+
+    @abstractmethod
+    def columns_at(self, version: int | None = None) -> Sequence[Column]:
+        """The columns of a version. Raises UnreadableError."""
+
+    @abstractmethod
+    def version_at(self, time_ms: int) -> int:
+        """The newest version at a time. Raises UnreadableError before the first that is known."""
+
+    @abstractmethod
+    def changes(self, since: int, until: int) -> Iterator[Change]:
+        """What the versions from `since` to before `until` did, in their order. Raises UnreadableError if one is gone."""
+
+    @abstractmethod
+    def destination(self) -> Destination:
+        """Where the files are."""
+
+
+def open_history(uri: str, table_format: str, storage_options: Mapping[str, str]) -> History:
+    """The history of the table at a place, of one format or of `auto`. Raises ConfigError, PenstockError."""
+    from penstock.spark.lake.open import format_of
+
+    if (format_of(uri, storage_options) if table_format == "auto" else table_format) == "delta":
+        from penstock.spark.lake.delta_scan import DeltaHistory
+
+        return DeltaHistory(uri, storage_options)
+    try:
+        from penstock.spark.lake.iceberg_scan import IcebergHistory
+    except ModuleNotFoundError as error:
+        raise PenstockError(f"Iceberg tables need penstock[iceberg]: {error}") from None
+    return IcebergHistory(uri, storage_options)
+
+
+def told(time_ms: int) -> str:
+    """A time for people."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
