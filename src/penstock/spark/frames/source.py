@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from penstock.spark.frames.reader import BatchReader
     from penstock.spark.frames.sink import BatchWriter, StreamWriter
+    from penstock.spark.frames.stream_reader import StreamReader
 
 
 class LakeTables(DataSource):
@@ -31,6 +32,12 @@ class LakeTables(DataSource):
         from penstock.spark.frames.reader import BatchReader  # who only writes needs none of it
 
         return BatchReader(parse(self.options, stream=False), schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        from penstock.spark.frames.read_options import parse
+        from penstock.spark.frames.stream_reader import StreamReader
+
+        return StreamReader(parse(self.options, stream=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         from penstock.spark.frames.sink import BatchWriter  # pyarrow's import is for who writes

@@ -67,9 +67,8 @@ class DeltaHistory(History):
     def _newest_entry(self) -> bytes | None:
         return self.destination().read(_entry_of(int(self._table.version())))
 
-    def _refreshed(self) -> DeltaTable:
-        """The table as it is now. Another one in its place shows in the log entry that was the newest."""
-        if (entry := self._newest_entry()) is None or entry != self._entry:
+    def refresh(self) -> None:
+        if (entry := self._newest_entry()) is None or entry != self._entry:  # another table, in this one's place
             self._table = self._opened()
         else:
             try:
@@ -78,13 +77,12 @@ class DeltaHistory(History):
                 raise UnreadableError(f"the table at {self.uri} cannot be read: {one_line(error)}") from error
             self._check_understood(self._table)
         self._entry = self._newest_entry()
-        return self._table
 
     def identity(self) -> str:
-        return str(self._refreshed().metadata().id)
+        return str(self._table.metadata().id)
 
     def newest(self) -> int:
-        return int(self._refreshed().version())
+        return int(self._table.version())
 
     def oldest(self) -> int:
         return min(self._entries(), default=self.newest())
@@ -108,11 +106,10 @@ class DeltaHistory(History):
         return _columns(self._version(version))
 
     def _version(self, version: int | None) -> DeltaTable:
-        table = self._refreshed()
-        newest = int(table.version())
+        newest = self.newest()
         if version is not None and version > newest:
             raise UnreadableError(f"the table at {self.uri} has no version {version}: its newest is {newest}")
-        return table if version in (None, newest) else self._opened(version)
+        return self._table if version in (None, newest) else self._opened(version)
 
     def version_at(self, time_ms: int) -> int:
         if self._table.metadata().configuration.get(IN_COMMIT_TIMES) == "true":
@@ -141,7 +138,7 @@ class DeltaHistory(History):
                 found[int(number)] = each.modified_ms
         return found
 
-    def changes(self, since: int, until: int) -> Iterator[Change]:
+    def changes(self, since: int, until: int, had: int | None = None) -> Iterator[Change]:
         where = self.destination()
         for version in range(since, until):
             entry = where.read(_entry_of(version))
@@ -151,6 +148,8 @@ class DeltaHistory(History):
                     "told\n  begin again with a new checkpoint"
                 )
             yield self._change(version, [json.loads(line) for line in entry.splitlines() if line.strip()])
+        if self._newest_entry() != self._entry:
+            raise UnreadableError(f"the table at {self.uri} was dropped and made again while it was read")
 
     def _change(self, version: int, actions: Sequence[Mapping[str, Any]]) -> Change:
         added = [each["add"] for each in actions if "add" in each and each["add"]["dataChange"]]

@@ -45,13 +45,13 @@ class IcebergHistory(History):
     def _opened(self) -> IcebergLake:
         return IcebergLake.open(self.uri, "read", create=False, records=False, storage_options=self._options)
 
+    def refresh(self) -> None:
+        self._lake = self._opened()  # a table made anew has another entry in the catalog, or another catalog
+
     def identity(self) -> str:
-        self._lake = self._opened()  # a table made anew has another entry in the catalog
         return self._lake.identity
 
     def newest(self) -> int:
-        with self._reading():
-            self._lake.refresh()
         current = self._lake.table.current_snapshot()
         return -1 if current is None else self._number(current)
 
@@ -85,8 +85,18 @@ class IcebergHistory(History):
             )
         return self._number(known[-1])
 
-    def changes(self, since: int, until: int) -> Iterator[Change]:
-        columns = self.columns_at()
+    def count(self, version: int) -> int | None:
+        snapshot = self._known(version)
+        if snapshot is None:
+            return 0 if version <= 0 else None
+        told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        with self._reading():
+            return int(told.get("total-data-files") or len(self._entries(snapshot)))
+
+    def _known(self, number: int) -> IcebergSnapshot | None:
+        return next((each for each in self._chain() if self._number(each) == number), None)
+
+    def changes(self, since: int, until: int, had: int | None = None) -> Iterator[Change]:
         done = since - 1
         for snapshot in self._chain():
             number = self._number(snapshot)
@@ -95,45 +105,39 @@ class IcebergHistory(History):
             if done >= until - 1:
                 return
             parent = self._lake.table.snapshot_by_id(snapshot.parent_snapshot_id or -1)
-            follows = self._number(parent) == done if parent is not None else done <= 0 and number == 1
+            follows = number == done + 1 or (parent is not None and self._number(parent) == done)
             with self._reading():
-                yield from self._changes_of(snapshot, done, until, follows or number == done + 1, columns)
-            done = number
+                span = range(done + 1, min(number + 1, until))
+                yield from self._changes_of(snapshot, span, had, follows and number in span)
+            done, had = number, self.count(number)
 
-    def _changes_of(
-        self, snapshot: IcebergSnapshot, done: int, until: int, follows: bool, columns: Sequence[Column]
-    ) -> Iterator[Change]:
-        """What became of the table after version `done` up to a snapshot, before version `until`."""
-        number = self._number(snapshot)
-        summary = snapshot.summary
+    def _changes_of(self, snapshot: IcebergSnapshot, span: range, had: int | None, follows: bool) -> Iterator[Change]:
+        """What the versions of a span did, the last of which a snapshot is, or an earlier one than that.
+
+        `had` is how many files there were before it; `follows` says that the snapshot is all there was.
+        """
+        number, summary = self._number(snapshot), snapshot.summary
         operation = Operation.APPEND if summary is None else summary.operation
-        if follows and number < until and operation != Operation.APPEND:
+        if follows and operation != Operation.APPEND:
             if operation == Operation.REPLACE or (summary is not None and COMPACTION in summary.additional_properties):
                 yield Change(number, ())
             else:
                 yield Change(number, (), removes=True, deletes_only=operation == Operation.DELETE)
             return
-        if operation != Operation.APPEND or not follows:
-            self._check_nothing_expired(snapshot, done)
+        entries = self._entries(snapshot)
+        left = sum(1 for each in entries if (each.sequence_number or 0) < span.start)
+        if had != left and not follows:
+            raise UnreadableError(
+                f"snapshots of the table at {self.uri} from version {span.start} on have expired: what they changed cannot be "
+                "told\n  begin again with a new checkpoint"
+            )
         added: dict[int, list[ScanFile]] = {}
-        for entry in self._entries(snapshot):
-            at = entry.sequence_number or 0
-            if done < at < until:
+        columns = self.columns_at()
+        for entry in entries:
+            if (at := entry.sequence_number or 0) in span:
                 added.setdefault(at, []).append(self._file(entry, columns))
         for at in sorted(added):
             yield Change(at, added[at])
-
-    def _check_nothing_expired(self, snapshot: IcebergSnapshot, done: int) -> None:
-        """Raises UnreadableError unless all files of version `done` are in a snapshot of which nobody knows its past."""
-        before = next((each for each in self._lake.table.snapshots() if self._number(each) == done), None)
-        if before is not None or done <= 0:
-            had = {each.data_file.file_path for each in self._entries(before)} if before is not None else set()
-            if had <= {each.data_file.file_path for each in self._entries(snapshot)}:
-                return
-        raise UnreadableError(
-            f"snapshots of the table at {self.uri} after version {done} have expired: what they changed cannot be "
-            "told\n  begin again with a new checkpoint"
-        )
 
     def _chain(self) -> list[IcebergSnapshot]:
         """The snapshots that led to the present one and are still there, oldest first.

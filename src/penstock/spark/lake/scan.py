@@ -1,7 +1,7 @@
 """A version of a lake table as somebody reads it who has never heard of its format: columns, files, where they are.
 
-`delta_scan` and `iceberg_scan` make them. What they do not understand of a table they refuse, as a reader must who would
-else give back rows that were deleted.
+`delta_scan` and `iceberg_scan` make them. What they do not understand of a table they refuse, as a reader must
+who would else give back rows that were deleted.
 """
 
 from __future__ import annotations
@@ -64,17 +64,21 @@ class Change:
 
 
 class History(ABC):
-    """A table's versions. Versions are Delta's, or Iceberg's sequence numbers; what is asked for is looked up anew."""
+    """A table's versions: Delta's, or Iceberg's sequence numbers."""
 
     uri: str
 
     @abstractmethod
+    def refresh(self) -> None:
+        """Sees the table as it is now. Raises PenstockError if it cannot be read."""
+
+    @abstractmethod
     def identity(self) -> str:
-        """Tells the table from one that was dropped and made again in its place; asked anew each time."""
+        """Tells the table from one that was dropped and made again in its place; as of the last refresh."""
 
     @abstractmethod
     def newest(self) -> int:
-        """The newest version; -1 before the first."""
+        """The newest version as of the last refresh; -1 before the first."""
 
     @abstractmethod
     def oldest(self) -> int:
@@ -93,8 +97,15 @@ class History(ABC):
         """The newest version at a time. Raises UnreadableError before the first that is known."""
 
     @abstractmethod
-    def changes(self, since: int, until: int) -> Iterator[Change]:
-        """What the versions from `since` to before `until` did, in their order. Raises UnreadableError if one is gone."""
+    def changes(self, since: int, until: int, had: int | None = None) -> Iterator[Change]:
+        """What the versions from `since` to before `until` did, in their order.
+
+        `had` is what `count` told of the version before `since`. Raises UnreadableError if a version is gone.
+        """
+
+    def count(self, version: int) -> int | None:
+        """How many files a version has, where `changes` needs that; None if it does not, or it is not known."""
+        return None
 
     @abstractmethod
     def destination(self) -> Destination:

@@ -62,7 +62,7 @@ def test_a_table_of_any_version_is_read_back(options: FrameOptions) -> None:
     assert read(options.path, timestampAsOf="2999-01-01") == rows
     with pytest.raises(UnreadableError, match="has no version 99"):
         read(options.path, versionAsOf="99")
-    with pytest.raises(UnreadableError, match="had no version at 2001-01-01T00:00:00.000Z that is still known"):
+    with pytest.raises(UnreadableError, match=r"had no version at 2001-01-01T00:00:00\.000Z that is still known"):
         read(options.path, timestampAsOf="2001-01-01")
     with pytest.raises(ConfigError, match=r"no column pag; did you mean page\?"):
         read(options.path, columns="pag")
