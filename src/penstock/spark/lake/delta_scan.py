@@ -26,8 +26,15 @@ from penstock.spark.lake.table import one_line
 
 LOG_DIRECTORY = "_delta_log"
 UNDERSTOOD = frozenset(
-    ["columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint"]
-    + ["vacuumProtocolCheck"]
+    [
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    ]
 )
 """Features of readers; the first two only where a table does not use them."""
 IN_COMMIT_TIMES = "delta.enableInCommitTimestamps"

@@ -128,8 +128,8 @@ class IcebergHistory(History):
         left = sum(1 for each in entries if (each.sequence_number or 0) < span.start)
         if had != left and not follows:
             raise UnreadableError(
-                f"snapshots of the table at {self.uri} from version {span.start} on have expired: what they changed cannot be "
-                "told\n  begin again with a new checkpoint"
+                f"snapshots of the table at {self.uri} from version {span.start} on have expired: what they changed "
+                "cannot be told\n  begin again with a new checkpoint"
             )
         added: dict[int, list[ScanFile]] = {}
         columns = self.columns_at()
