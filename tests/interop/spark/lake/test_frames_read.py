@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "read-from-the-lake.md"
 ROWS = """select id, concat('p ', id % 3) as page, cast(id as decimal(20, 2)) as price, id % 2 = 0 as even,
-cast(id as double) as real, date_add(date'2026-01-01', cast(id % 4 as int)) as day, timestamp_micros(1767225600000000 + id * 7) as at,
+cast(id as double) as real, date_add(date'2026-01-01', cast(id % 4 as int)) as day,
+timestamp_micros(1767225600000000 + id * 7) as at,
 timestamp_ntz'2026-01-01 00:00:00.123456' as local, array(id, null) as list, map('k', id) as map,
 named_struct('a', id, 'b', cast(null as string)) as pair, cast('x' as binary) as bytes from range({}, {})"""
 
@@ -75,7 +76,7 @@ def test_a_stream_that_is_killed_after_the_sinks_commit_has_each_row_once(spark:
     assert sorted(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()) == list(range(50))
     assert DeltaTable(str(path)).version() == 5, "a commit a file, and the one that made the table"
     write_deltalake(str(source), pa.table({"id": [0]}), mode="overwrite")
-    with pytest.raises(Exception, match="version 5 of the table at .* replaced or deleted rows"):
+    with pytest.raises(Exception, match=r"version 5 of the table at .* replaced or deleted rows"):
         follow(spark, source, path, checkpoint)
 
 
