@@ -29,9 +29,8 @@ from pyspark.sql.types import StructType
 from penstock.spark.frames.read_options import ReadOptions
 from penstock.spark.frames.reader import Task, history_of, reading_of, tasks
 from penstock.spark.frames.stream_position import Position, from_json
-from penstock.spark.lake.bounds import ScanFile
 from penstock.spark.lake.pieces import Reading
-from penstock.spark.lake.scan import Change, History, UnreadableError
+from penstock.spark.lake.scan import Change, History, ScanFile, UnreadableError
 from penstock.spark.limits import LAKE_STREAM_VERSIONS
 
 

@@ -1,6 +1,6 @@
 """The versions of a Delta table, for reading.
 
-A version's files come from delta-rs, with their statistics. What a version changed stands in its own entry of the log,
+A version's files come from delta-rs. What a version changed stands in its own entry of the log,
 which is read here: delta-rs tells the state only. As in Delta itself a version's time is that of its log entry's file.
 
 Refused are tables whose rows are not simply those of their files: column mapping, deletion vectors, and whatever
@@ -19,9 +19,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from penstock.errors import PenstockError
-from penstock.spark.lake.bounds import ScanFile, bounds_of, bounds_of_partition
 from penstock.spark.lake.destination import Destination
-from penstock.spark.lake.scan import Change, Column, History, Snapshot, UnreadableError, told
+from penstock.spark.lake.scan import Change, Column, History, ScanFile, Snapshot, UnreadableError, told
 from penstock.spark.lake.table import one_line
 
 LOG_DIRECTORY = "_delta_log"
@@ -104,10 +103,10 @@ class DeltaHistory(History):
             actions = pa.table(table.get_add_actions(flatten=False))
         except (DeltaError, OSError) as error:
             raise UnreadableError(f"the files of {self.uri} cannot be listed: {one_line(error)}") from error
-        columns = _columns(table)
         actions = actions.sort_by([("modification_time", "ascending"), ("path", "ascending")])
-        files = [self._file(each, columns) for each in actions.to_pylist()]
-        return Snapshot(int(table.version()), columns, files)
+        wanted = [name for name in ("path", "size_bytes", "partition") if name in actions.column_names]
+        files = [self._file(each) for each in actions.select(wanted).to_pylist()]
+        return Snapshot(int(table.version()), _columns(table), files)
 
     def columns_at(self, version: int | None = None) -> Sequence[Column]:
         return _columns(self._version(version))
@@ -174,18 +173,9 @@ class DeltaHistory(History):
             raise UnreadableError(f"the table at {self.uri} has a file elsewhere, which is not read here: {path}")
         return path
 
-    def _file(self, action: Mapping[str, Any], columns: Sequence[Column]) -> ScanFile:
-        values = action.get("partition") or {}
-        low, high, nulls = (action.get(name) or {} for name in ("min", "max", "null_count"))
-        rows = action.get("num_records")
-        bounds = {}
-        for each in columns:
-            name, kind = each.name, each.type
-            if name in values:
-                bounds[name] = bounds_of_partition(kind, values[name])
-            elif not pa.types.is_nested(kind):
-                bounds[name] = bounds_of(kind, low.get(name), high.get(name), nulls.get(name), rows)
-        return ScanFile(self._relative(unquote(action["path"])), action["size_bytes"], values, bounds)
+    def _file(self, action: Mapping[str, Any]) -> ScanFile:
+        path = self._relative(unquote(action["path"]))
+        return ScanFile(path, action["size_bytes"], action.get("partition") or {})
 
     def destination(self) -> Destination:
         return Destination(self.uri, self._options)

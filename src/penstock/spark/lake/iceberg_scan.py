@@ -1,6 +1,6 @@
 """The versions of an Iceberg table, for reading. A version is a sequence number, which each commit raises by one.
 
-Files and their statistics come from the manifests, which tell of each file the version that added it. So what versions
+Files come from the manifests, which tell of each file the version that added it. So what versions
 added can be told though their snapshots have expired, if it is certain that none of them took files away: a table of
 Penstock's drops snapshots that were superseded by appends. Columns are found in files by their ids, or, in files
 without ids, by the table's name mapping.
@@ -10,11 +10,8 @@ Refused are tables whose rows are not simply those of their files: delete files,
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 from pyiceberg.manifest import ManifestContent, ManifestEntry
@@ -24,10 +21,9 @@ from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 from pyiceberg.transforms import IdentityTransform
 
 from penstock.errors import PenstockError
-from penstock.spark.lake.bounds import EPOCH, MICROSECOND, Bounds, ScanFile, bounds_of, bounds_of_partition
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.iceberg import IcebergLake, _plain
-from penstock.spark.lake.scan import Change, Column, History, Snapshot, UnreadableError, told
+from penstock.spark.lake.scan import Change, Column, History, ScanFile, Snapshot, UnreadableError, told
 from penstock.spark.lake.table import one_line
 
 COMPACTION = "penstock.compaction"
@@ -217,11 +213,7 @@ class IcebergHistory(History):
             if isinstance(each.transform, IdentityTransform)
         }
         values = {each.name: of_id[each.field_id] for each in columns if each.field_id in of_id}
-        bounds = {each.name: _bounds(each, file) for each in columns if not pa.types.is_nested(each.type)}
-        for each in columns:
-            if each.name in values:
-                bounds[each.name] = bounds_of_partition(each.type, _typed(values[each.name], each.type))
-        return ScanFile(file.file_path[len(root) :], file.file_size_in_bytes, values, bounds)
+        return ScanFile(file.file_path[len(root) :], file.file_size_in_bytes, values)
 
     def destination(self) -> Destination:
         return self._lake.destination()
@@ -235,48 +227,3 @@ class IcebergHistory(History):
             raise
         except Exception as error:
             raise UnreadableError(f"the table at {self.uri} is gone or cannot be read: {one_line(error)}") from error
-
-
-def _bounds(column: Column, file: Any) -> Bounds:
-    """What a manifest says of a column in a file."""
-    low, high, nulls = (
-        (given or {}).get(column.field_id) for given in (file.lower_bounds, file.upper_bounds, file.null_value_counts)
-    )
-    low, high = (None if each is None else _decoded(each, column.type) for each in (low, high))
-    return bounds_of(column.type, low, high, nulls, file.record_count)
-
-
-def _decoded(value: bytes, kind: pa.DataType) -> Any:
-    """A bound as Iceberg writes it; one of a narrower type than the column has now has fewer bytes."""
-    types = pa.types
-    if types.is_boolean(kind):
-        return value != b"\x00"
-    if types.is_string(kind):
-        return _text(value)
-    if types.is_floating(kind):
-        return struct.unpack("<f" if len(value) == 4 else "<d", value)[0]
-    if types.is_integer(kind) or types.is_date(kind) or types.is_timestamp(kind):
-        return _typed(int.from_bytes(value, "little", signed=True), kind)
-    return None
-
-
-def _text(value: bytes) -> str | None:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _typed(value: Any, kind: pa.DataType) -> Any:
-    """Days or microseconds since 1970 as a date or a time; None if there is no such one in Python."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return value
-    try:
-        if pa.types.is_date(kind):
-            return date(1970, 1, 1) + timedelta(days=value)
-        if pa.types.is_timestamp(kind):
-            moment: datetime = EPOCH + value * MICROSECOND
-            return moment
-    except OverflowError:
-        return None
-    return value

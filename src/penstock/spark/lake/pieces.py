@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.spark.lake.bounds import ScanFile
 from penstock.spark.lake.destination import Destination
-from penstock.spark.lake.scan import Column, UnreadableError
+from penstock.spark.lake.scan import Column, ScanFile, UnreadableError
 from penstock.spark.lake.table import one_line
 from penstock.spark.limits import LAKE_FILE_OPEN_BYTES, LAKE_READ_BATCH_ROWS, LAKE_READ_TASK_BYTES
 

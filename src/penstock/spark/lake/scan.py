@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.spark.lake.bounds import ScanFile
 from penstock.spark.lake.destination import Destination
 
 
@@ -37,16 +37,24 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanFile:
+    """A data file of a table: where it is, relative to the table.
+
+    `partition_values` are of the columns by which the table's files are apart: as text or typed, None for null.
+    """
+
+    path: str
+    size_bytes: int
+    partition_values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One version of a table, and its files in a fixed order, oldest first."""
 
     version: int
     columns: Sequence[Column]
     files: Sequence[ScanFile]
-
-    @property
-    def schema(self) -> pa.Schema:
-        return pa.schema([pa.field(each.name, each.type) for each in self.columns])
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def test_spark_reads_back_what_other_readers_read(spark: SparkSession, tmp_path:
     if table_format == "delta":
         theirs = DeltaTable(path).to_pyarrow_table().sort_by("id")
         assert theirs.column("price").to_pylist() == found.column("price").to_pylist()
-        sums = "select count(*), sum(id), sum(price), max(at), count(distinct (page, day)) from {}"
+        sums = 'select count(*), sum(id), sum(price), max("at"), count(distinct (page, "day")) from {}'
         assert duckdb.sql(sums.format("theirs")).fetchall() == duckdb.sql(sums.format("found")).fetchall()
     first = spark.read.format("penstock-lake").option("versionAsOf", "1").schema("page string, id bigint").load(path)
     assert (first.count(), first.agg({"id": "max"}).collect()[0][0]) == (50, 49)

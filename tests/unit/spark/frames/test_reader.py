@@ -23,9 +23,8 @@ from penstock.spark.frames.read_options import parse  # noqa: E402
 from penstock.spark.frames.reader import BatchReader, history_of, schema_of  # noqa: E402
 from penstock.spark.frames.sink import commit, opened, target_of  # noqa: E402
 from penstock.spark.lake.batches import QueryBatch  # noqa: E402
-from penstock.spark.lake.bounds import ScanFile  # noqa: E402
 from penstock.spark.lake.pieces import shared_out  # noqa: E402
-from penstock.spark.lake.scan import UnreadableError  # noqa: E402
+from penstock.spark.lake.scan import ScanFile, UnreadableError  # noqa: E402
 from penstock.spark.limits import LAKE_FILE_OPEN_BYTES, LAKE_READ_TASK_BYTES  # noqa: E402
 
 
