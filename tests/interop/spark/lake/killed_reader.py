@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interop.spark.lake.killed_driver import KillingTables
+from interop.spark.lake.killed_driver import KillingTables, KillingWriter
+from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+class Killing(KillingWriter):
+    """Of this script, so that Spark's workers get it by value, with the group of the driver."""
+
+    driver = os.getpgid(0)
+
+
+class Tables(KillingTables):
+    """The same."""
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KillingWriter:  # noqa: N802 - Spark's name
+        return Killing(schema, self.options, overwrite)
 
 
 def follow(spark: SparkSession, source: Path, path: Path, checkpoint: Path, sink: str = "penstock-lake") -> None:
@@ -23,6 +38,6 @@ if __name__ == "__main__":
     from penstock.spark.session import session
 
     spark = session("a driver that is killed", master="local[2]")
-    spark.dataSource.register(KillingTables)
-    follow(spark, Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sink=KillingTables.name())
+    spark.dataSource.register(Tables)
+    follow(spark, Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sink=Tables.name())
     sys.exit("it was not killed")
