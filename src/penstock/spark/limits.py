@@ -128,3 +128,13 @@ UPSERT_LOOSE_FILES = 16
 """Small files of one partition value that a table may have; with more an upsert rewrites them along."""
 UPSERT_LOOSE_BYTES = MiB
 """Below this a file is small."""
+LAKE_READ_TASK_BYTES = 128 * MiB
+"""Bytes of a table's files that one task reads at most, but for a row group that is larger; Spark's own figure."""
+LAKE_FILE_OPEN_BYTES = 4 * MiB
+"""What opening a file is taken to cost, in bytes that could be read meanwhile; no task is planned smaller."""
+LAKE_READ_BATCH_ROWS = 10_000
+"""Rows of one Arrow batch that a reading task hands to Spark."""
+LAKE_STREAM_FILES = 1000
+"""Files of one batch of a stream of a table, if `maxFilesPerTrigger` does not say; Delta's own figure."""
+LAKE_STREAM_VERSIONS = 1000
+"""Versions that planning one batch of such a stream looks at; those that follow wait for the next."""

@@ -240,7 +240,7 @@ def _spans(rows: DataFrame, how: Keyed) -> dict[str, Any]:
 
 
 def _holding(rows: DataFrame, lake: DeltaLake, how: Keyed, files: Sequence[TableFile]) -> list[TableFile]:
-    """Those of some files that hold a key of the rows."""
+    """The files, of some, that hold a key of the rows."""
     old = rows_of(rows.sparkSession, lake, how.key, parallelism(rows.sparkSession), files=files, path_column=PATH)
     keys = rows.select(*(_cast(rows, lake, name) for name in how.key))
     told = old.join(keys, list(how.key), "left_semi").select(PATH).distinct().collect()
