@@ -21,8 +21,9 @@ from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.spark.frames.columns import UnfitError, nullable, takes
 from penstock.spark.frames.read_options import ReadOptions
+from penstock.spark.lake.open import open_history
 from penstock.spark.lake.pieces import Piece, Reading, shared_out
-from penstock.spark.lake.scan import Column, History, ScanFile, open_history
+from penstock.spark.lake.scan import Column, History, ScanFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, PenstockError
 from penstock.spark.lake.destination import table_uri
 from penstock.spark.lake.records import RECORD_SCHEMA
+from penstock.spark.lake.scan import History
 from penstock.spark.lake.table import FORMATS, Format, LakeTable
 
 
@@ -64,6 +65,19 @@ def open_table(
     except ModuleNotFoundError as error:
         raise PenstockError(f"Iceberg tables need penstock[iceberg]: {error}") from None
     return IcebergLake.open(uri, pipeline, **told)
+
+
+def open_history(uri: str, table_format: str, storage_options: Mapping[str, str]) -> History:
+    """The history of the table at a place, of one format or of `auto`. Raises ConfigError, PenstockError."""
+    if (format_of(uri, storage_options) if table_format == "auto" else table_format) == "delta":
+        from penstock.spark.lake.delta_scan import DeltaHistory
+
+        return DeltaHistory(uri, storage_options)
+    try:
+        from penstock.spark.lake.iceberg_scan import IcebergHistory
+    except ModuleNotFoundError as error:
+        raise PenstockError(f"Iceberg tables need penstock[iceberg]: {error}") from None
+    return IcebergHistory(uri, storage_options)
 
 
 def format_of(uri: str, storage_options: Mapping[str, str]) -> Format:

@@ -120,21 +120,6 @@ class History(ABC):
         """Where the files are."""
 
 
-def open_history(uri: str, table_format: str, storage_options: Mapping[str, str]) -> History:
-    """The history of the table at a place, of one format or of `auto`. Raises ConfigError, PenstockError."""
-    from penstock.spark.lake.open import format_of
-
-    if (format_of(uri, storage_options) if table_format == "auto" else table_format) == "delta":
-        from penstock.spark.lake.delta_scan import DeltaHistory
-
-        return DeltaHistory(uri, storage_options)
-    try:
-        from penstock.spark.lake.iceberg_scan import IcebergHistory
-    except ModuleNotFoundError as error:
-        raise PenstockError(f"Iceberg tables need penstock[iceberg]: {error}") from None
-    return IcebergHistory(uri, storage_options)
-
-
 def told(time_ms: int) -> str:
     """A time for people."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
