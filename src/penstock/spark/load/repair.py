@@ -75,7 +75,9 @@ def repair(
                 why = values.parse(partition.topic, some.column("value")).rejected
                 within = unsure.get(partition, ())
                 kept = [at for at, o in enumerate(offsets[rows].tolist()) if at in why or not _in(o, within)]
-                some = some.take(pa.array(kept, pa.int64()))
+                if not kept:
+                    continue
+                some = some.take(pa.array(kept))
                 reasons = pa.array([why.get(at, FITS_NOW) for at in kept], pa.string())
                 files.write(pa.RecordBatch.from_arrays([*some.columns, reasons], schema=QUARANTINE_SCHEMA))
                 absent += [Gap(partition, o, o + 1, QUARANTINED) for o in some.column("offset").to_pylist()]
