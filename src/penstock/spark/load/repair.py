@@ -32,7 +32,8 @@ def repair(
     """Commits the records of the ranges that the table has as quarantined; returns how many.
 
     Not those that the brokers have `lost`: what they have at such offsets now, nobody has loaded. And not those that
-    were erased from the table meanwhile.
+    were erased from the table meanwhile; where a sealed range no longer says which those are, only those that the
+    format does not take, for an erased row was one that fitted.
 
     Raises DataLossError when the brokers no longer have them, unless that may be; LakeConflictError when another copy
     of the load did the same.
@@ -47,6 +48,7 @@ def repair(
     absent: list[Gap] = []
     loaded = target.loaded().items()
     erased = {p: [(start, end) for start, end, reason in folded.gaps if reason == ERASED] for p, folded in loaded}
+    unsure = {p: [(s.start, s.end) for s in folded.sealed if ERASED in s.reasons] for p, folded in loaded}
     try:
         for partition, (start, end) in sorted(behind.items()):
             have = extents[partition]
@@ -71,15 +73,24 @@ def repair(
                     continue
                 some = records.take(pa.array(rows))
                 why = values.parse(partition.topic, some.column("value")).rejected
-                reasons = pa.array([why.get(at, FITS_NOW) for at in range(len(rows))], pa.string())
+                within = unsure.get(partition, ())
+                kept = [at for at, o in enumerate(offsets[rows].tolist()) if at in why or not _in(o, within)]
+                if not kept:
+                    continue
+                some = some.take(pa.array(kept))
+                reasons = pa.array([why.get(at, FITS_NOW) for at in kept], pa.string())
                 files.write(pa.RecordBatch.from_arrays([*some.columns, reasons], schema=QUARANTINE_SCHEMA))
-                absent += [Gap(partition, o, o + 1, QUARANTINED) for o in offsets[rows].tolist()]
+                absent += [Gap(partition, o, o + 1, QUARANTINED) for o in some.column("offset").to_pylist()]
         written = files.close()
     except BaseException:
         files.abort()
         raise
     _commit(target, behind, written, absent)
     return sum(file.rows for file in written)
+
+
+def _in(offset: int, ranges: Sequence[Range]) -> bool:
+    return any(start <= offset < end for start, end in ranges)
 
 
 def _commit(

@@ -278,8 +278,8 @@ def test_files_that_a_compaction_took_before_are_old_files_too(tmp_path: Path, t
 def test_old_files_that_are_named_again_stay_and_the_certificate_stays_open(lake: LakeTable) -> None:
     """By a restored version of a Delta table, or a branch or tag of an Iceberg one: they have others' rows, too."""
     before = again(lake)
+    snapshot = before.table.current_snapshot() if isinstance(before, IcebergLake) else None
     if isinstance(before, IcebergLake):
-        snapshot = before.table.current_snapshot()
         assert snapshot is not None
         before.table.manage_snapshots().create_tag(snapshot.snapshot_id, "before").commit()
     certificate = erased(lake, "decode(key) = 'k13'")
@@ -291,6 +291,7 @@ def test_old_files_that_are_named_again_stay_and_the_certificate_stays_open(lake
     assert os.path.exists(os.path.join(lake.uri, old))
     assert [each.old_files_deleted_ms for each in Certificates(lake.destination()).all()] == [None]
     if isinstance(now, IcebergLake):
+        assert snapshot is not None
         now.refresh()
         assert now.table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows == 27
         now.table.manage_snapshots().remove_tag("before").commit()
