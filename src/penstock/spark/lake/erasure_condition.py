@@ -54,6 +54,8 @@ class Condition:
             self._duckdb.register(name, pa.table({"value": values}))
         try:
             self._count(columns.empty_table())
+            ended = f"select case when {where}\n then 1 end from {self._rows}"  # it must not close our parentheses
+            self._asked(lambda: self._duckdb.execute(ended).fetchall())
             self.matches(pa.RecordBatch.from_pylist([], columns))
         except ConfigError:
             self._duckdb.close()

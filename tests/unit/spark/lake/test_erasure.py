@@ -140,6 +140,8 @@ def test_a_row_that_is_there_twice_goes_twice(lake: LakeTable, monkeypatch: pyte
     ("where", "why"),
     [
         ("key = ", "syntax error"),
+        ("partition = 1) or (partition = 0", "syntax error"),
+        ("true) union (select 1", "syntax error"),
         ("nosuch = 1", "nosuch"),
         ("row_number() over () = 1", "window"),
         ("key = key; drop table x", "syntax error"),
