@@ -119,6 +119,12 @@ def test_a_value_that_does_not_fit_is_null_with_the_reason_and_the_bytes_and_a_t
     assert [row[1] is None for row in rows] == [row[2] is None for row in rows]
 
 
+def test_a_reason_that_quotes_what_is_no_unicode_costs_nothing_but_its_record() -> None:
+    rows = decoded(plan(options(schema="ms bigint")), b'{"ms":"\\ud800"}', b'{"ms":1}')
+    assert rows[0] == (None, 'ms: "\\ud800" is a string, the column is bigint', b'{"ms":"\\ud800"}')
+    assert rows[1] == ({"ms": 1}, None, None)
+
+
 def test_failfast_names_the_first_bad_record() -> None:
     planned = plan(options(schema="ms bigint", failfast=True))
     assert decoded(planned, None, b'{"ms":1}')[1][0] == {"ms": 1}
