@@ -293,11 +293,36 @@ def test_an_avro_schema_that_is_none_is_refused(given: str, said: str) -> None:
         plan(options(format="avro", schema=given))
 
 
-def test_no_message_tells_the_registrys_password() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://somebody:secret@127.0.0.1:1",
+        "ftp://somebody:secret@127.0.0.1:1,ftp://another:secret@127.0.0.1:1",
+        "ftp://127.0.0.1:1/?token=secret",
+    ],
+)
+def test_no_message_tells_the_registrys_password(url: str) -> None:
     with pytest.raises(RegistryError) as failed:
-        Registry("ftp://somebody:secret@127.0.0.1:1").version("clicks-value", None)
+        Registry(url).version("clicks-value", None)
     assert "127.0.0.1:1" in str(failed.value)
     assert "secret" not in str(failed.value)
+    with pytest.raises(ConfigError, match=r"^option penstock.schema.registry.url must be a URL") as refused:
+        typed_values(LEAST | {"penstock.schema.registry.url": url})
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("code", "is_known"), [(40403, True), (-1, False), (None, False), (404, False)])
+def test_what_a_proxy_does_not_find_is_not_what_the_registry_does_not_know(code: Any, is_known: bool) -> None:
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    def question() -> None:
+        raise SchemaRegistryError(404, code, "not found")
+
+    if is_known:
+        assert Registry(URL)._ask(question) is None
+    else:
+        with pytest.raises(RegistryError):
+            Registry(URL)._ask(question)
 
 
 def test_batches_are_cut_by_rows_and_by_bytes_and_a_large_row_goes_alone() -> None:
