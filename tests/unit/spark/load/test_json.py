@@ -77,6 +77,18 @@ def test_what_does_not_fit_is_rejected_with_the_reason(value: bytes, why: str) -
     assert why in reason(b'{"ms":1}', value)
 
 
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        ("a decimal(10, 2)", b'{"a":%s}'),
+        ("a struct<n: decimal(10, 2)>", b'{"a":{"n":%s}}'),
+        ("a array<decimal(10, 2)>", b'{"a":[%s]}'),
+    ],
+)
+def test_a_decimal_with_too_many_digits_is_rejected_also_with_an_exponent(schema: str, form: bytes) -> None:
+    assert "does not fit" in reason(form % b"1.5", form % b"1.2345678e8", schema=schema)
+
+
 def test_values_cannot_run_into_each_other() -> None:
     """Each pair is valid JSON when it is joined, and one record must not make up for another."""
     for pair in (
