@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from penstock.spark.load.formats.format import (
     with_tombstones,
 )
 
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 PIECES, PIECE_ROWS = 16, 64
 """Into how many pieces a block is cut that could not be parsed at once, and how small they get."""
 INTEGERS = {pa.int8(): 7, pa.int16(): 15, pa.int32(): 31, pa.int64(): 63}
@@ -73,6 +75,7 @@ class JsonFormat:
         self._ignore_fields = ignore_fields
         self._by_lower = {name.lower(): name for name in columns.names}
         self._fields = [self._field_of(name) for name in columns.names]
+        self._exactly = EXACT if any(_has_decimal(each.type) for each in columns) else {}
         self._readable = [pa.string() if pa.types.is_date(each.type) else each.type for each in columns]
 
     def parse(self, topic: str, values: pa.Array) -> Parsed:
@@ -170,7 +173,7 @@ class JsonFormat:
         if self._ignore_fields:
             return _written(self._chosen(value))
         row: dict[str, Any] = {}
-        for name, given in _object(value).items():
+        for name, given in _object(value, STRICT | self._exactly).items():
             if given is None:
                 continue
             column = column_of(name, self._own)
@@ -189,7 +192,7 @@ class JsonFormat:
 
     def _chosen(self, value: bytes) -> dict[str, Any]:
         """The fields that have a column. As the fast way has it, others may hold anything that parses."""
-        found = _object(value, lenient=True)
+        found = _object(value, LENIENT | self._exactly)
         try:
             row = _projected(found, pa.struct(list(self._columns)))
         except RecursionError:
@@ -229,7 +232,9 @@ class JsonFormat:
             kind = self._columns.field(name).type
             one = JsonFormat(pa.schema([(name, kind)]), (), ignore_fields=self._ignore_fields)
             if one._read(pa.py_buffer(json.dumps({name: value}).encode()), [name], 1) is None:
-                return f"{name}: {json.dumps(value, ensure_ascii=False)} does not fit {type_name(kind)}"
+                is_number = pa.types.is_decimal(kind) and isinstance(value, str) and NUMBER.fullmatch(value)
+                shown = value if is_number else json.dumps(value, ensure_ascii=False)
+                return f"{name}: {shown} does not fit {type_name(kind)}"
         return "too many nested values"
 
 
@@ -290,6 +295,30 @@ def _chunks(column: Any) -> list[Any]:
 
 def _only_chunk(column: Any) -> Any:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+class _Exact(float):
+    """A number that remembers how it was written: a decimal has more digits than a float."""
+
+    text: str
+
+
+def _exactly(text: str) -> _Exact:
+    found = _Exact(text)
+    found.text = text
+    return found
+
+
+def _as_decimals(given: Any, kind: pa.DataType) -> Any:
+    """A value whose numbers are text where decimals are wanted, which Arrow reads just so."""
+    if isinstance(given, _Exact) and pa.types.is_decimal(kind):
+        return given.text
+    if isinstance(given, list) and pa.types.is_list(kind):
+        return [_as_decimals(each, kind.value_type) for each in given]
+    if isinstance(given, dict) and pa.types.is_struct(kind):
+        kinds = {each.name: each.type for each in kind}
+        return {name: _as_decimals(each, kinds.get(name, pa.null())) for name, each in given.items()}
+    return given
 
 
 class _Fields(dict[str, Any]):
@@ -358,17 +387,17 @@ def _no_constant(name: str) -> None:
     raise Rejected(f"no valid JSON: {name}")
 
 
-STRICT: Mapping[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant}
-LENIENT: Mapping[str, Any] = {
+STRICT: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant}
+EXACT: dict[str, Any] = {"parse_float": _exactly}
+LENIENT: dict[str, Any] = {
     "object_pairs_hook": _fields,
     "parse_constant": lambda name: _Unreadable(f"no valid JSON: {name}"),
     "parse_int": _whole_number,
 }
 
 
-def _object(value: bytes, *, lenient: bool = False) -> Any:
-    """A value as an object; a lenient one may still hold what cannot be read. Raises Rejected."""
-    hooks = LENIENT if lenient else STRICT
+def _object(value: bytes, hooks: Mapping[str, Any]) -> Any:
+    """A value as an object; one of LENIENT may still hold what cannot be read. Raises Rejected."""
     try:
         found = json.loads(value.decode(), **hooks)
     except UnicodeDecodeError as error:
@@ -394,7 +423,7 @@ def _fitting(name: str, given: Any, kind: pa.DataType) -> Any:
     elif pa.types.is_integer(kind):
         fits = type(given) is int and -(1 << INTEGERS[kind]) <= given < 1 << INTEGERS[kind]
     elif pa.types.is_floating(kind):
-        fits = type(given) in (int, float) and _finite(given)
+        fits = type(given) in (int, float, _Exact) and _finite(given)
     elif pa.types.is_boolean(kind):
         fits = isinstance(given, bool)
     elif pa.types.is_list(kind):
@@ -402,12 +431,12 @@ def _fitting(name: str, given: Any, kind: pa.DataType) -> Any:
     elif pa.types.is_struct(kind):
         fits = isinstance(given, dict)
     elif pa.types.is_decimal(kind):
-        fits = type(given) in (int, float, str)
+        fits = type(given) in (int, float, _Exact, str)
     else:
         fits = isinstance(given, str)
     if not fits:
         raise Rejected(f"{name}: {shortened(_text(given))} is a {_kind(given)}, the column is {type_name(kind)}")
-    return given
+    return _as_decimals(given, kind) if _has_decimal(kind) else given
 
 
 def _finite(number: float) -> bool:
@@ -425,7 +454,7 @@ def _text(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, _Unreadable):
+    if isinstance(value, _Unreadable | _Exact):
         return "number"
     if isinstance(value, bool):
         return "boolean"
