@@ -7,6 +7,7 @@ never change their meaning.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,9 @@ from penstock.errors import PenstockError
 from penstock.spark.limits import REGISTRY_TIMEOUT_S
 from penstock.spark.load.formats.avro import Bundle, columns_of
 
-NOT_FOUND = 404
+NOT_FOUND = range(40400, 40500)
+"""Codes of a registry for what it does not know. A bare 404 is that of a proxy, or of another server."""
+CREDENTIALS = re.compile(r"(?<=//)[^,]*@|\?[^,]*")
 SUBJECT = "{topic}-value"
 AVRO, JSON = "AVRO", "JSON"
 KINDS = {AVRO: "Avro", JSON: "JSON Schema"}
@@ -99,12 +102,14 @@ class Registry:
 
     @property
     def _address(self) -> str:
-        """The URL as a message may have it: without credentials."""
-        scheme, slashes, rest = self._url.rpartition("://")
-        return scheme + slashes + rest.rpartition("@")[2]
+        """The URL, or several with commas between, as a message may have it: without credentials."""
+        return CREDENTIALS.sub("", self._url)
 
     def _said(self, error: Exception) -> str:
-        return str(error).replace(self._url, self._address)
+        said = str(error)
+        for url in self._url.split(","):
+            said = said.replace(url.strip(), CREDENTIALS.sub("", url.strip()))
+        return said
 
     def _latest(self, client: Any, subject: str) -> Bundle | None:
         found = self._ask(lambda: client.get_latest_version(subject))
@@ -146,7 +151,7 @@ class Registry:
         try:
             return question()
         except SchemaRegistryError as error:
-            if error.http_status_code == NOT_FOUND:
+            if error.error_code in NOT_FOUND:
                 return None
             raise RegistryError(f"the schema registry {self._address} refused: {self._said(error)}") from error
         except Exception as error:  # its HTTP library's errors are not its interface

@@ -22,10 +22,11 @@ OFFSETS_EXAMPLE = '{"clicks": {"0": 23, "1": 5}}'
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """How an option is written (`said`, for the reference) and how it is read."""
+    """How an option is written (`said`, for the reference) and how it is read; whether no message may repeat it."""
 
     said: str
     read: Callable[[str], Any]
+    is_secret: bool = False
 
 
 def whole(at_least: int) -> Type:
@@ -196,6 +197,6 @@ PATTERN = Type("a Python regular expression", _pattern)
 ASSIGNMENT = Type('`{"clicks": [0, 1]}`', _assignment)
 TIME = Type("epoch milliseconds", whole(0).read)
 TIMES = Type('`{"clicks": {"0": 1700000000000}}`', _times)
-URL = Type("`http://host:port`", _url)
+URL = Type("`http://host:port`", _url, is_secret=True)
 VERSION = Type("`latest` or a whole number ≥ 1", _version)
 PATHS = Type("absolute paths, separated by commas", _paths)

@@ -22,6 +22,7 @@ from penstock.spark.read.option_table import (
     SECURITY_PREFIXES,
     SECURITY_PROTOCOL,
 )
+from penstock.spark.read.option_types import Type
 from penstock.spark.read.value_options import ValueOptions, value_options
 
 Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
@@ -130,7 +131,7 @@ def includes_headers(options: Mapping[str, str]) -> bool:
     """Whether rows have headers. Raises ConfigError for an unknown option."""
     name = "includeHeaders"
     option = OPTIONS[name]
-    return bool(_read(name, option.type.read, recognised(options).get(name, option.default or "")))
+    return bool(_read(name, option.type, recognised(options).get(name, option.default or "")))
 
 
 def recognised(options: Mapping[str, str]) -> dict[str, str]:
@@ -172,8 +173,8 @@ def _check_together(given: Mapping[str, str]) -> None:
         raise ConfigError("option maxTriggerDelay has no meaning without minOffsetsPerTrigger, which it bounds")
     if "minOffsetsPerTrigger" in given and "maxOffsetsPerTrigger" in given:
         low, high = (OPTIONS[name].type for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"))
-        at_least = _read("minOffsetsPerTrigger", low.read, given["minOffsetsPerTrigger"])
-        at_most = _read("maxOffsetsPerTrigger", high.read, given["maxOffsetsPerTrigger"])
+        at_least = _read("minOffsetsPerTrigger", low, given["minOffsetsPerTrigger"])
+        at_most = _read("maxOffsetsPerTrigger", high, given["maxOffsetsPerTrigger"])
         if at_least > at_most:
             raise ConfigError(
                 f"option minOffsetsPerTrigger = {at_least} must not be above maxOffsetsPerTrigger = {at_most}"
@@ -203,15 +204,16 @@ def _values(given: Mapping[str, str], stream: bool) -> dict[str, Any]:
     for name, option in OPTIONS.items():
         default = option.stream_default if stream and option.stream_default is not None else option.default
         text = given.get(name, default)
-        values[name] = None if text is None else _read(name, option.type.read, text)
+        values[name] = None if text is None else _read(name, option.type, text)
     return values
 
 
-def _read(name: str, read: Any, text: str) -> Any:
+def _read(name: str, kind: Type, text: str) -> Any:
     try:
-        return read(text)
+        return kind.read(text)
     except ValueError as error:
-        raise ConfigError(f"option {name} = {text!r} {error}") from None
+        given = "" if kind.is_secret else f" = {text!r}"
+        raise ConfigError(f"option {name}{given} {error}") from None
 
 
 def _first(*values: Timestamps | None) -> Timestamps | None:

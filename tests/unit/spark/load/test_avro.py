@@ -107,5 +107,45 @@ def test_logical_types_nested_ones_and_what_no_column_can_hold() -> None:
     assert row == told
 
 
+def test_defaults_are_what_a_decoder_would_give() -> None:
+    inner = {"x": {"default": 1}, "y": {"default": {"a": 1}}}
+    defaults = {
+        "raw": ("bytes", "\u00ff", b"\xff"),
+        "fixed": ({"type": "fixed", "name": "Two", "size": 2}, "\u00ff\u0001", b"\xff\x01"),
+        "some": ({"type": "array", "items": "bytes"}, ["\u00ff"], [b"\xff"]),
+        "perhaps": (["bytes", "null"], "\u00ff", b"\xff"),
+        "price": (
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            "\u0001",
+            decimal.Decimal("0.01"),
+        ),
+        "at": (
+            {"type": "long", "logicalType": "timestamp-millis"},
+            1000,
+            datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC),
+        ),
+        "time": ({"type": "int", "logicalType": "time-millis"}, 1000, "00:00:01"),
+        "who": (
+            record(("x", "int"), ("y", {"type": "map", "values": "int"}), **inner) | {"name": "Who"},
+            {},
+            {"x": 1, "y": [("a", 1)]},
+        ),
+    }
+    fields = [(name, kind) for name, (kind, _, _) in defaults.items()]
+    newer = record(*fields, **{name: {"default": default} for name, (_, default, _) in defaults.items()})
+    older = record(("page", "string"))
+    parsed = parse([value(older, {"page": ""}, 1)], {1: older, 2: newer}, newer)
+    assert parsed.columns.to_pylist() == [{"page": "", **{name: made for name, (_, _, made) in defaults.items()}}]
+
+
+def test_a_value_that_is_nested_too_deeply_costs_nothing_but_itself() -> None:
+    node = record(("v", "int"), ("next", ["null", "Click"]))
+    head = bytes(5)
+    values = [head + b"\2\2" * depth + b"\2\0" for depth in (2, 500, 100_000)]
+    parsed = parse(values, {0: node})
+    assert parsed.columns["v"].to_pylist() == [1, 1]
+    assert "recursion" in parsed.rejected[2]
+
+
 def test_a_schema_that_is_no_record_is_one_column() -> None:
     assert parse([value("long", 5, 1)], {1: {"type": "long"}}).columns.to_pylist() == [{"value": 5}]

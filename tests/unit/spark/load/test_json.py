@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import random
 from typing import Any
@@ -75,6 +76,30 @@ def test_a_tombstone_is_a_row_of_nulls_in_its_place() -> None:
 )
 def test_what_does_not_fit_is_rejected_with_the_reason(value: bytes, why: str) -> None:
     assert why in reason(b'{"ms":1}', value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        ("a decimal(10, 2)", b'{"a":%s}'),
+        ("a struct<n: decimal(10, 2)>", b'{"a":{"n":%s}}'),
+        ("a array<decimal(10, 2)>", b'{"a":[%s]}'),
+    ],
+)
+def test_a_decimal_with_too_many_digits_is_rejected_also_with_an_exponent(schema: str, form: bytes) -> None:
+    assert "does not fit" in reason(form % b"1.5", form % b"1.2345678e8", schema=schema)
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+def test_a_decimal_keeps_its_digits_beside_what_does_not_fit(ignore: bool) -> None:
+    digits = "12345678901234567890.1234567891"
+    value = f'{{"a":{digits},"b":[{{"n":{digits}}}],"c":0.5}}'.encode()
+    schema = "a decimal(38, 10), b array<struct<n: decimal(38, 10)>>, c double"
+    parsed = parse(value, b"{} ", b"broken", b'{"a":1.5e1}', schema=schema, ignore_fields=ignore)
+    exact = decimal.Decimal(digits)
+    assert rows(parsed) == [{"a": exact, "b": [{"n": exact}], "c": 0.5}, {}, {"a": decimal.Decimal(15)}]
+    assert reason(b'{"a":1.00000000001}', schema=schema) == "a: 1.00000000001 does not fit decimal128(38, 10)"
+    assert reason(b"1.5", schema=schema) == "a JSON number, not an object"
 
 
 def test_values_cannot_run_into_each_other() -> None:

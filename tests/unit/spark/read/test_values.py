@@ -119,6 +119,37 @@ def test_a_value_that_does_not_fit_is_null_with_the_reason_and_the_bytes_and_a_t
     assert [row[1] is None for row in rows] == [row[2] is None for row in rows]
 
 
+def test_a_reason_that_quotes_what_is_no_unicode_costs_nothing_but_its_record() -> None:
+    rows = decoded(plan(options(schema="ms bigint")), b'{"ms":"\\ud800"}', b'{"ms":1}')
+    assert rows[0] == (None, 'ms: "\\ud800" is a string, the column is bigint', b'{"ms":"\\ud800"}')
+    assert rows[1] == ({"ms": 1}, None, None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"ms":1,"x":1,"x":2}',
+        b'{"ms":1,"x":NaN}',
+        b'{"ms":1,"x":[{"y":Infinity}]}',
+        b'{"ms":1,"x":{"y":1,"y":2}}',
+        b'{"ms":1,"in":{"z":1,"z":NaN}}',
+        b'{"ms":1,"x":' + b"1" * 5000 + b"}",
+        b'{"ms":1,"in":{"a":1,"a":2}}',
+        b'{"ms":1,"in":{"a":NaN}}',
+        b'{"ms":1,"tags":["a",NaN]}',
+        b'{"ms":1,"ms":null}',
+        b'{"ms":NaN}',
+        b'{"text":{"y":1,"y":2}}',
+        b'{"text":[NaN]}',
+    ],
+)
+def test_what_becomes_of_a_value_does_not_hang_on_its_neighbours(value: bytes) -> None:
+    planned = plan(options(schema="ms bigint, in struct<a: double>, tags array<string>, text string"))
+    alone = decoded(planned, value)[0]
+    assert alone[0] is None or alone[0]["ms"] == 1
+    assert decoded(planned, value, b'{"ms":2} ', b"broken")[0] == alone
+
+
 def test_failfast_names_the_first_bad_record() -> None:
     planned = plan(options(schema="ms bigint", failfast=True))
     assert decoded(planned, None, b'{"ms":1}')[1][0] == {"ms": 1}
@@ -149,14 +180,24 @@ def test_avro_of_other_versions_is_resolved_to_the_one_that_was_fixed(registry: 
 
 def test_bad_framing_unknown_ids_and_truncated_avro_are_bad_values(registry: FakeRegistry) -> None:
     good = avro(CLICK, {"page": "/a", "ms": 1}, 1)
-    registry.ids[9] = "the schema is PROTOBUF, not Avro"
-    bad = [b"", b"\0\0\0", b"\1" + good[1:], good[:-1], good + b"x", b"\0\0\0\0\7" + good[5:], b"\0\0\0\0\x09"]
+    registry.ids |= {8: CLICK | {"fields": [{"name": "a", "type": "Nowhere"}]}, 9: "the schema is PROTOBUF, not Avro"}
+    bad = [
+        b"",
+        b"\0\0\0",
+        b"\1" + good[1:],
+        good[:-1],
+        good + b"x",
+        b"\0\0\0\0\7" + good[5:],
+        b"\0\0\0\0\x09",
+        b"\0\0\0\0\x08",
+    ]
     rows = decoded(plan(of_registry()), *bad, good)
     assert [row[2] for row in rows] == [*bad, None]
     assert rows[-1][0]["path"] == "/a"
     assert [str(row[1])[:16] for row in rows[:3]] == ["no schema id: th"] * 3
     assert rows[5][1] == "the registry knows no schema 7"
     assert rows[6][1] == "the schema is PROTOBUF, not Avro"
+    assert str(rows[7][1]).startswith("an Avro schema that cannot be read")
 
 
 def test_a_registry_that_is_down_is_an_error_and_makes_no_record_a_bad_one(registry: FakeRegistry) -> None:
@@ -287,11 +328,36 @@ def test_an_avro_schema_that_is_none_is_refused(given: str, said: str) -> None:
         plan(options(format="avro", schema=given))
 
 
-def test_no_message_tells_the_registrys_password() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://somebody:secret@127.0.0.1:1",
+        "ftp://somebody:secret@127.0.0.1:1,ftp://another:secret@127.0.0.1:1",
+        "ftp://127.0.0.1:1/?token=secret",
+    ],
+)
+def test_no_message_tells_the_registrys_password(url: str) -> None:
     with pytest.raises(RegistryError) as failed:
-        Registry("ftp://somebody:secret@127.0.0.1:1").version("clicks-value", None)
+        Registry(url).version("clicks-value", None)
     assert "127.0.0.1:1" in str(failed.value)
     assert "secret" not in str(failed.value)
+    with pytest.raises(ConfigError, match=r"^option penstock.schema.registry.url must be a URL") as refused:
+        typed_values(LEAST | {"penstock.schema.registry.url": url})
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("code", "is_known"), [(40403, True), (-1, False), (None, False), (404, False)])
+def test_what_a_proxy_does_not_find_is_not_what_the_registry_does_not_know(code: Any, is_known: bool) -> None:
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    def question() -> None:
+        raise SchemaRegistryError(404, code, "not found")
+
+    if is_known:
+        assert Registry(URL)._ask(question) is None
+    else:
+        with pytest.raises(RegistryError):
+            Registry(URL)._ask(question)
 
 
 def test_batches_are_cut_by_rows_and_by_bytes_and_a_large_row_goes_alone() -> None:

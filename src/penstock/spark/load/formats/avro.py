@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import PenstockError
+from penstock.spark.limits import AVRO_NESTING_FRAMES
 from penstock.spark.load.formats.format import (
     OWN_COLUMNS,
     Parsed,
@@ -68,12 +70,14 @@ class Schema:
         import fastavro
 
         self.named: dict[str, Any] = {}
+        self._is_recursive: bool | None = None
         parsed: Any = None
         try:
             for each in bundle:
                 parsed = fastavro.parse_schema(each, named_schemas=self.named)
         except Exception as error:  # what fastavro makes of a broken schema has many types
             raise PenstockError(f"an Avro schema that cannot be read: {error}") from error
+        _decode_defaults(self.named)
         self.parsed = parsed
         self.fields: dict[str, Any] = {WHOLE_VALUE: parsed}
         if isinstance(parsed, dict) and parsed.get("type") == "record":
@@ -89,6 +93,13 @@ class Schema:
     def column(self, name: str) -> tuple[pa.DataType, Convert | None]:
         """The type of a field's column, and what makes a value for it of a decoded one (None: nothing to do)."""
         return _column(self.fields[name], self.named, ())
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether a value may be nested without a bound."""
+        if self._is_recursive is None:
+            self._is_recursive = _recurs(self.parsed, self.named, ())
+        return self._is_recursive
 
     def extra(self, reader: Schema) -> list[str]:
         """Fields of this writer's schema that the reader's lacks."""
@@ -195,7 +206,10 @@ class AvroFormat:
         bundle = self._bundles.get(schema_id)
         if bundle is None or isinstance(bundle, str):
             return bundle or f"the registry knows no schema {schema_id}"
-        writer = Schema(bundle)
+        try:
+            writer = Schema(bundle)
+        except PenstockError as error:
+            return str(error)
         reader = self._fixed or self._readers.get(topic) or writer
         if reader.parsed == writer.parsed:
             reader = writer
@@ -219,13 +233,26 @@ def _read(value: bytes, header_bytes: int, writer: Schema, reader: Schema | None
 
     stream = io.BytesIO(value)
     stream.seek(header_bytes)
+    read = _read_nested if writer.is_recursive else fastavro.schemaless_reader
     try:
-        found = fastavro.schemaless_reader(stream, writer.parsed, reader.parsed if reader is not None else None)
+        found = read(stream, writer.parsed, reader.parsed if reader is not None else None)
     except Exception as error:  # what a broken value makes of the decoder has many types
         raise Rejected(f"no value of its Avro schema: {error or type(error).__name__}") from None
     if left := len(value) - stream.tell():
         raise Rejected(f"no value of its Avro schema: {left} bytes are left over")
     return found
+
+
+def _read_nested(stream: io.BytesIO, writer: Any, reader: Any) -> Any:
+    """A value that may be nested without a bound, read in Python: the decoder in C would overflow the stack."""
+    from fastavro import _read_py
+
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(usual, AVRO_NESTING_FRAMES))
+    try:
+        return _read_py.schemaless_reader(stream, writer, reader)
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def _filled(found: Any, schema: Schema, shape: Sequence[tuple[str, str, Convert | None]]) -> dict[str, Any]:
@@ -252,6 +279,55 @@ def _misfits(field: pa.Field, rows: Sequence[tuple[int, dict[str, Any]]]) -> dic
         except MISFIT:
             found[at] = shortened(f"{field.name}: {given!r} does not fit the column, which is {type_name(field.type)}")
     return found
+
+
+def _decode_defaults(named: Mapping[str, Any]) -> None:
+    """Makes the defaults of all records what a decoder would give: a schema has them as JSON, bytes as text."""
+    fields = [field for each in named.values() for field in each.get("fields", ()) if "default" in field]
+    decoded = []
+    for field in fields:
+        try:
+            decoded.append(_default(field["type"], field["default"], named))
+        except Exception:  # of another type than its field's: rejected where it is needed
+            decoded.append(field["default"])
+    for field, default in zip(fields, decoded, strict=True):
+        field["default"] = default
+
+
+def _default(schema: Any, given: Any, named: Mapping[str, Any]) -> Any:
+    from fastavro.read import LOGICAL_READERS
+
+    if isinstance(schema, list):
+        return None if given is None else _default(next(each for each in schema if each != "null"), given, named)
+    if isinstance(schema, str):
+        if schema not in PRIMITIVE:
+            return _default(named[schema], given, named)
+        return given.encode("latin-1") if schema in ("bytes", "fixed") else given
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        return {
+            field["name"]: _default(field["type"], given.get(field["name"], field.get("default")), named)
+            for field in schema["fields"]
+        }
+    if kind == "array":
+        return [_default(schema["items"], each, named) for each in given]
+    if kind == "map":
+        return {name: _default(schema["values"], each, named) for name, each in given.items()}
+    plain = _default(kind, given, named)
+    read = LOGICAL_READERS.get(f"{kind}-{schema['logicalType']}") if "logicalType" in schema else None
+    return plain if read is None else read(plain, schema, None)
+
+
+def _recurs(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> bool:
+    """Whether a type contains itself; `within` are the records around it."""
+    if isinstance(schema, list):
+        return any(_recurs(each, named, within) for each in schema)
+    if isinstance(schema, str):
+        return schema not in PRIMITIVE and (schema in within or _recurs(named[schema], named, within))
+    if "fields" in schema:
+        return any(_recurs(field["type"], named, (*within, schema["name"])) for field in schema["fields"])
+    inner = schema.get("items", schema.get("values", schema["type"]))
+    return _recurs(inner, named, within)
 
 
 def _column(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> tuple[pa.DataType, Convert | None]:
@@ -286,7 +362,7 @@ def _record(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> t
     converts = {name: convert for name, (_, convert) in inner.items() if convert is not None}
 
     def convert(value: dict[str, Any]) -> dict[str, Any]:
-        return value | {n: c(value[n]) for n, c in converts.items() if value[n] is not None}
+        return value | {n: c(value[n]) for n, c in converts.items() if value.get(n) is not None}
 
     kind = pa.struct([(name, each) for name, (each, _) in inner.items()])
     return kind, convert if converts else None

@@ -86,7 +86,8 @@ def wider(one: pa.DataType | None, other: pa.DataType) -> pa.DataType:
 
 
 def shortened(reason: Any) -> str:
-    text = " ".join(str(reason).split())
+    """A reason as a column can hold it: on one line, not too long, and valid Unicode though it quotes what is not."""
+    text = " ".join(str(reason).encode(errors="backslashreplace").decode().split())
     return text if len(text) <= REASON_MAX else text[: REASON_MAX - 1] + "…"
 
 

@@ -22,7 +22,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +45,7 @@ from penstock.spark.load.formats.format import (
     with_tombstones,
 )
 
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 PIECES, PIECE_ROWS = 16, 64
 """Into how many pieces a block is cut that could not be parsed at once, and how small they get."""
 INTEGERS = {pa.int8(): 7, pa.int16(): 15, pa.int32(): 31, pa.int64(): 63}
@@ -71,6 +75,7 @@ class JsonFormat:
         self._ignore_fields = ignore_fields
         self._by_lower = {name.lower(): name for name in columns.names}
         self._fields = [self._field_of(name) for name in columns.names]
+        self._exactly = EXACT if any(_has_decimal(each.type) for each in columns) else {}
         self._readable = [pa.string() if pa.types.is_date(each.type) else each.type for each in columns]
 
     def parse(self, topic: str, values: pa.Array) -> Parsed:
@@ -129,7 +134,7 @@ class JsonFormat:
         columns = [table.column(name) for name in fields]
         if any(column.type != kind for column, kind in zip(columns, self._readable, strict=True)):
             return None  # a struct has more fields than were declared
-        if any(_not_finite(column) for column in columns):
+        if any(_not_finite(column) or _too_long(column) for column in columns):
             return None
         try:
             return self._batch(
@@ -165,13 +170,11 @@ class JsonFormat:
 
     def _line(self, value: bytes, unknown: dict[str, pa.DataType]) -> bytes:
         """A record as one line with the table's column names; notes columns that the table lacks."""
+        if self._ignore_fields:
+            return _written(self._chosen(value))
         row: dict[str, Any] = {}
-        for name, given in _object(value).items():
+        for name, given in _object(value, STRICT | self._exactly).items():
             if given is None:
-                continue
-            if self._ignore_fields:
-                if name in self._columns.names:
-                    row[name] = _fitting(name, given, self._columns.field(name).type)
                 continue
             column = column_of(name, self._own)
             known = self._by_lower.get(column.lower())
@@ -185,10 +188,17 @@ class JsonFormat:
                 self._note(column, given, unknown)
             else:
                 raise Rejected(f"{name}: the table has no such column")
+        return _written(row)
+
+    def _chosen(self, value: bytes) -> dict[str, Any]:
+        """The fields that have a column. As the fast way has it, others may hold anything that parses."""
+        found = _object(value, LENIENT | self._exactly)
         try:
-            return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()
-        except (UnicodeEncodeError, RecursionError) as error:
-            raise Rejected(f"a text that is no valid Unicode, or nested too deeply: {error}") from None
+            row = _projected(found, pa.struct(list(self._columns)))
+        except RecursionError:
+            raise Rejected("nested too deeply") from None
+        kinds = dict(zip(self._columns.names, self._columns.types, strict=True))
+        return {name: _fitting(name, given, kinds[name]) for name, given in row.items() if given is not None}
 
     def _note(self, column: str, given: Any, unknown: dict[str, pa.DataType]) -> None:
         twin = next((name for name in unknown if name.lower() == column.lower() and name != column), None)
@@ -222,7 +232,9 @@ class JsonFormat:
             kind = self._columns.field(name).type
             one = JsonFormat(pa.schema([(name, kind)]), (), ignore_fields=self._ignore_fields)
             if one._read(pa.py_buffer(json.dumps({name: value}).encode()), [name], 1) is None:
-                return f"{name}: {json.dumps(value, ensure_ascii=False)} does not fit {type_name(kind)}"
+                is_number = pa.types.is_decimal(kind) and isinstance(value, str) and NUMBER.fullmatch(value)
+                shown = value if is_number else json.dumps(value, ensure_ascii=False)
+                return f"{name}: {shown} does not fit {type_name(kind)}"
         return "too many nested values"
 
 
@@ -260,6 +272,23 @@ def _not_finite(column: Any) -> bool:
     return bool(pc.any(pc.invert(pc.is_finite(column))).as_py())
 
 
+def _too_long(column: Any) -> bool:
+    """Whether a decimal has more digits than its type: Arrow lets some through that have an exponent."""
+    if not _has_decimal(column.type):
+        return False
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def _has_decimal(kind: pa.DataType) -> bool:
+    if pa.types.is_list(kind):
+        return _has_decimal(kind.value_type)
+    return any(_has_decimal(each.type) for each in kind) if pa.types.is_struct(kind) else pa.types.is_decimal(kind)
+
+
 def _chunks(column: Any) -> list[Any]:
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 
@@ -268,21 +297,81 @@ def _only_chunk(column: Any) -> Any:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _object(value: bytes) -> dict[str, Any]:
-    """A value as an object. Raises Rejected."""
-    try:
-        found = json.loads(value.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        raise Rejected(f"no valid UTF-8: {error.reason} at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        raise Rejected("an empty value is no JSON" if not value.strip() else f"no valid JSON: {error}") from None
-    except RecursionError:
-        raise Rejected("nested too deeply") from None
-    except ValueError as error:  # a whole number of thousands of digits
-        raise Rejected(f"no valid JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise Rejected(f"a JSON {_kind(found)}, not an object")
+class _Exact(float):
+    """A number that remembers how it was written: a decimal has more digits than a float."""
+
+    text: str
+
+
+def _exactly(text: str) -> _Exact:
+    found = _Exact(text)
+    found.text = text
     return found
+
+
+def _as_decimals(given: Any, kind: pa.DataType) -> Any:
+    """A value whose numbers are text where decimals are wanted, which Arrow reads just so."""
+    if isinstance(given, _Exact) and pa.types.is_decimal(kind):
+        return given.text
+    if isinstance(given, list) and pa.types.is_list(kind):
+        return [_as_decimals(each, kind.value_type) for each in given]
+    if isinstance(given, dict) and pa.types.is_struct(kind):
+        kinds = {each.name: each.type for each in kind}
+        return {name: _as_decimals(each, kinds.get(name, pa.null())) for name, each in given.items()}
+    return given
+
+
+class _Fields(dict[str, Any]):
+    """An object of which one may ask which field was given twice."""
+
+    twice: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """What stands for a number that is none or too long, and why."""
+
+    why: str
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> _Fields:
+    found = _Fields(pairs)
+    if len(found) < len(pairs):
+        found.twice = frozenset(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+    return found
+
+
+def _whole_number(text: str) -> int | _Unreadable:
+    try:
+        return int(text)
+    except ValueError as error:
+        return _Unreadable(f"no valid JSON: {error}")
+
+
+def _projected(given: Any, kind: pa.DataType | None) -> Any:
+    """A lenient value without the fields that its type lacks. Raises Rejected for what is wrong in the others."""
+    if isinstance(given, _Unreadable):
+        raise Rejected(given.why)
+    if isinstance(given, list):
+        inner = kind.value_type if kind is not None and pa.types.is_list(kind) else None
+        return [_projected(each, inner) for each in given]
+    if not isinstance(given, _Fields):
+        return given
+    if kind is not None and pa.types.is_struct(kind):
+        kinds: dict[str, pa.DataType | None] = {each.name: each.type for each in kind}
+    else:
+        kinds = dict.fromkeys(given)
+    for name in kinds:
+        if name in given.twice:
+            raise Rejected(f"{name}: the field is given twice")
+    return {name: _projected(given[name], inner) for name, inner in kinds.items() if name in given}
+
+
+def _written(row: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise Rejected(f"a text that is no valid Unicode, or nested too deeply: {error}") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -298,6 +387,32 @@ def _no_constant(name: str) -> None:
     raise Rejected(f"no valid JSON: {name}")
 
 
+STRICT: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _no_constant}
+EXACT: dict[str, Any] = {"parse_float": _exactly}
+LENIENT: dict[str, Any] = {
+    "object_pairs_hook": _fields,
+    "parse_constant": lambda name: _Unreadable(f"no valid JSON: {name}"),
+    "parse_int": _whole_number,
+}
+
+
+def _object(value: bytes, hooks: Mapping[str, Any]) -> Any:
+    """A value as an object; one of LENIENT may still hold what cannot be read. Raises Rejected."""
+    try:
+        found = json.loads(value.decode(), **hooks)
+    except UnicodeDecodeError as error:
+        raise Rejected(f"no valid UTF-8: {error.reason} at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise Rejected("an empty value is no JSON" if not value.strip() else f"no valid JSON: {error}") from None
+    except RecursionError:
+        raise Rejected("nested too deeply") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise Rejected(f"no valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Rejected(f"a JSON {_kind(found)}, not an object")
+    return found
+
+
 def _fitting(name: str, given: Any, kind: pa.DataType) -> Any:
     """What goes into a column, checked where that is quick; Arrow checks the rest. Raises Rejected."""
     if pa.types.is_string(kind):
@@ -308,7 +423,7 @@ def _fitting(name: str, given: Any, kind: pa.DataType) -> Any:
     elif pa.types.is_integer(kind):
         fits = type(given) is int and -(1 << INTEGERS[kind]) <= given < 1 << INTEGERS[kind]
     elif pa.types.is_floating(kind):
-        fits = type(given) in (int, float) and _finite(given)
+        fits = type(given) in (int, float, _Exact) and _finite(given)
     elif pa.types.is_boolean(kind):
         fits = isinstance(given, bool)
     elif pa.types.is_list(kind):
@@ -316,12 +431,12 @@ def _fitting(name: str, given: Any, kind: pa.DataType) -> Any:
     elif pa.types.is_struct(kind):
         fits = isinstance(given, dict)
     elif pa.types.is_decimal(kind):
-        fits = type(given) in (int, float, str)
+        fits = type(given) in (int, float, _Exact, str)
     else:
         fits = isinstance(given, str)
     if not fits:
         raise Rejected(f"{name}: {shortened(_text(given))} is a {_kind(given)}, the column is {type_name(kind)}")
-    return given
+    return _as_decimals(given, kind) if _has_decimal(kind) else given
 
 
 def _finite(number: float) -> bool:
@@ -339,6 +454,8 @@ def _text(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
+    if isinstance(value, _Unreadable | _Exact):
+        return "number"
     if isinstance(value, bool):
         return "boolean"
     names = {int: "whole number", float: "number", str: "string", list: "array", dict: "object", type(None): "null"}
