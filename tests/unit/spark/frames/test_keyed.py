@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ pa = pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 
-from deltalake import DeltaTable  # noqa: E402
+from deltalake import DeltaTable, write_deltalake  # noqa: E402
 from pyspark.sql.pandas.types import from_arrow_schema  # noqa: E402
 
 from penstock.errors import ConfigError, PenstockError  # noqa: E402
@@ -165,6 +166,34 @@ def test_an_upsert_that_a_compaction_overtook_conflicts(tmp_path: Path) -> None:
     with pytest.raises(LakeConflictError):
         put(lake, QueryBatch("q", 2), 9)
     assert ids_of(tmp_path / "t") == [1, 2, 3]
+
+
+def test_whatever_a_stranger_commits_between_the_last_look_and_the_commit_is_a_conflict(tmp_path: Path) -> None:
+    def appended(path: Path) -> None:
+        write_deltalake(str(path), pa.table({"id": [2], "page": ["/theirs"]}), mode="append")
+
+    def compacted(path: Path) -> None:
+        assert DeltaTable(str(path)).optimize.compact()["numFilesRemoved"] == 2
+
+    for name, disturb, there in (("append", appended, [1, 2, 2]), ("compaction", compacted, [1, 2])):
+        path = tmp_path / name
+        lake = table(path, 1)
+        write_deltalake(str(path), pa.table({"id": [2], "page": ["/2"]}, schema=COLUMNS), mode="append")
+        lake.refresh()
+        rows = pa.RecordBatch.from_pydict({"id": [1, 2], "page": ["/new", "/new"]}, schema=COLUMNS)
+        new = target_of(lake, COLUMNS).write([rows]).files
+        strangers = iter([disturb])
+
+        def check(path: Path = path, strangers: Iterator[Callable[[Path], None]] = strangers) -> None:
+            for each in strangers:
+                each(path)
+
+        with pytest.raises(LakeConflictError, match="another writer committed at the same time"):
+            lake.replace(new, lake.files(), QueryBatch("q", 1), KEY, check)
+        assert ids_of(path) == there, name
+        assert not lake.has(QueryBatch("q", 1)), "it is planned again"
+        assert put(lake, QueryBatch("q", 1), 1, 2)
+        assert ids_of(path) == [1, 2]
 
 
 def test_a_table_keeps_its_key_and_is_not_appended_to(tmp_path: Path) -> None:
