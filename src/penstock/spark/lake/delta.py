@@ -43,8 +43,7 @@ BATCH_KEY = "penstock.batch"
 LOG_DIRECTORY = "_delta_log"
 COMPACTION = "penstock/compaction"
 """An application that each commit which makes files of others takes. Since delta-rs does not see that a compaction took
-a file away first, such a commit refuses to follow on anybody else's; by this one those of an earlier Penstock notice it.
-"""
+a file away first, such a commit refuses to follow on anybody else's; those of an earlier Penstock notice it by this."""
 FORGETS = "delta.setTransactionRetentionDuration"
 """Property of a table that lets application transactions expire, and with them the ends of pipelines that were idle."""
 COLUMN_RULES = ("delta.generationExpression", "delta.identity.", "delta.invariants")

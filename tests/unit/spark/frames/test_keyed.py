@@ -124,6 +124,28 @@ def test_files_are_passed_over_by_what_the_table_knows_of_them() -> None:
     assert [each.path for each in may_hold(files[1:2], times, {"at": (3, 9)})] == ["high"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "unit_us"), [(pa.timestamp("us", "UTC"), 1), (pa.date32(), 86_400_000_000)], ids=["timestamp", "date"]
+)
+@pytest.mark.parametrize("year", [-5, 1969, 12_000])
+def test_a_key_of_any_time_is_looked_for_where_it_is(
+    tmp_path: Path, kind: pa.DataType, unit_us: int, year: int
+) -> None:
+    """Statistics have no years but 1 to 9999, and milliseconds only."""
+    value = ((year - 1970) * 31_556_952_000_000 + 1_001) // unit_us
+    columns = pa.schema([("id", kind)])
+    lake = opened(FrameOptions(str(tmp_path / "t"), upsert_by=KEY), columns)
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([value], pa.int64() if unit_us == 1 else pa.int32()).cast(kind)], schema=columns
+    )
+    assert isinstance(lake, DeltaLake)
+    assert lake.replace(target_of(lake, columns).write([rows]).files, [], QueryBatch("q", 1), KEY, lambda: None)
+    assert may_hold(lake.files(), spans_of(lake, KEY), {"id": (value, value)}) == lake.files()
+    if year == 1969:
+        other = value + 400_000_000_000 // unit_us + 1
+        assert not may_hold(lake.files(), spans_of(lake, KEY), {"id": (other, other)})
+
+
 def test_many_small_files_of_one_partition_value_are_rewritten_along() -> None:
     few = [TableFile(f"a{at}", 1, {"p": "a"}) for at in range(UPSERT_LOOSE_FILES)]
     many = [TableFile(f"b{at}", 1, {"p": "b"}) for at in range(UPSERT_LOOSE_FILES + 1)]
