@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_files_are_passed_over_by_what_the_table_knows_of_them() -> None:
 )
 @pytest.mark.parametrize("year", [-5, 1969, 12_000])
 def test_a_key_of_any_time_is_looked_for_where_it_is(
-    tmp_path: Path, kind: pa.DataType, unit_us: int, year: int
+    tmp_path: Path, kind: Any, unit_us: int, year: int
 ) -> None:
     """Statistics have no years but 1 to 9999, and milliseconds only."""
     value = ((year - 1970) * 31_556_952_000_000 + 1_001) // unit_us
