@@ -129,9 +129,7 @@ def test_files_are_passed_over_by_what_the_table_knows_of_them() -> None:
     ("kind", "unit_us"), [(pa.timestamp("us", "UTC"), 1), (pa.date32(), 86_400_000_000)], ids=["timestamp", "date"]
 )
 @pytest.mark.parametrize("year", [-5, 1969, 12_000])
-def test_a_key_of_any_time_is_looked_for_where_it_is(
-    tmp_path: Path, kind: Any, unit_us: int, year: int
-) -> None:
+def test_a_key_of_any_time_is_looked_for_where_it_is(tmp_path: Path, kind: Any, unit_us: int, year: int) -> None:
     """Statistics have no years but 1 to 9999, and milliseconds only."""
     value = ((year - 1970) * 31_556_952_000_000 + 1_001) // unit_us
     columns = pa.schema([("id", kind)])
