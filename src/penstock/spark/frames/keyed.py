@@ -34,6 +34,7 @@ from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.spark.frames.columns import columns_of
 from penstock.spark.frames.options import FrameOptions
+from penstock.spark.lake.records import FIRST_DAY, FIRST_INSTANT_MS, LAST_DAY, LAST_INSTANT_MS
 from penstock.spark.lake.table import TableFile
 from penstock.spark.limits import UPSERT_LOOSE_BYTES, UPSERT_LOOSE_FILES
 
@@ -148,9 +149,17 @@ def _reaches(ends: tuple[Any, Any] | None, span: Span) -> bool:
     if ends is None or ends[0] is None or ends[1] is None:
         return True
     low, high = _ordinal(ends[0]), _ordinal(ends[1])
+    least, greatest = _told(span[0], ends[1]), _told(span[1], ends[1])
     if isinstance(ends[1], datetime):
         high += MILLISECOND_US  # other writers cut times to milliseconds
-    return bool(low <= span[1] and high >= span[0])
+    return bool(low <= greatest and high >= least)
+
+
+def _told(value: int | str, like: Any) -> Any:
+    """What stands for a date or time in statistics: beyond the years 1 to 9999, the nearest of them."""
+    if isinstance(like, datetime):
+        return min(max(int(value), FIRST_INSTANT_MS * 1000), LAST_INSTANT_MS * 1000)
+    return min(max(int(value), FIRST_DAY), LAST_DAY) if isinstance(like, date) else value
 
 
 def _ordinal(value: Any) -> Any:

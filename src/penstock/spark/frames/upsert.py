@@ -296,7 +296,10 @@ def _marked(rows: DataFrame, lake: DeltaLake, how: Keyed) -> DataFrame:
     marked = rows.select(*columns, f.lit(1).alias(NEW), deletes.alias(DELETES))
     for name in how.key:
         error = f.raise_error(f.lit(f"column {name} of the key is null in a row: leave such rows out"))
-        marked = marked.withColumn(name, f.coalesce(f.col(quoted(name)), error))
+        value = f.col(quoted(name))
+        if name in lake.partition_by and pa.types.is_string(lake.columns.field(name).type):
+            value = f.nullif(value, f.lit(""))  # to Delta an empty partition value is null
+        marked = marked.withColumn(name, f.coalesce(value, error))
     return marked
 
 

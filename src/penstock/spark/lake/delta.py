@@ -42,8 +42,8 @@ PROGRESS_KEY = "penstock.progress"
 BATCH_KEY = "penstock.batch"
 LOG_DIRECTORY = "_delta_log"
 COMPACTION = "penstock/compaction"
-"""An application that each commit which makes files of others takes: delta-rs does not see that a compaction took a
-file away first, so that both would win, and the rows be there twice."""
+"""An application that each commit which makes files of others takes. Since delta-rs does not see that a compaction took
+a file away first, such a commit refuses to follow on anybody else's; those of an earlier Penstock notice it by this."""
 FORGETS = "delta.setTransactionRetentionDuration"
 """Property of a table that lets application transactions expire, and with them the ends of pipelines that were idle."""
 COLUMN_RULES = ("delta.generationExpression", "delta.identity.", "delta.invariants")
@@ -219,11 +219,11 @@ class DeltaLake(LakeTable):
     ) -> bool:
         """Puts files in the place of others, in one commit that also sets the batch and the key of the table's rows.
 
-        As `append`, but a conflict is not tried again: what takes their place must be made anew. Commits that set a key
-        conflict even if both only add, for either may have missed a row of the other's; and so do compactions here.
+        As `append`, but whatever anybody committed since the last `refresh` is a conflict, and it is not tried again:
+        an appended row may be of a key that is put, and a compaction may have moved the rows that are replaced.
         """
         numbers = {**batch.numbers(), KEY_APPLICATION: key_mark(key), COMPACTION: self.version}
-        return self._take(files, replaced, batch, numbers, 1, check)
+        return self._take(files, replaced, batch, numbers, 1, check, retries=0)
 
     def _take(  # noqa: PLR0917 the parts of a commit
         self,
@@ -233,8 +233,11 @@ class DeltaLake(LakeTable):
         numbers: Mapping[str, int],
         tries: int,
         check: Callable[[], None],
+        retries: int = 100,
     ) -> bool:
-        """Commits one batch, unless the table has it; returns whether it did."""
+        """Commits one batch, unless the table has it; returns whether it did. delta-rs itself tries again `retries`
+        times after a commit that it thinks is not in the way; with 0 every commit is.
+        """
         self.check_keeps_progress()
         if self.has(batch):
             return False
@@ -252,7 +255,7 @@ class DeltaLake(LakeTable):
         now_ms = int(time.time() * 1000)
         properties = CommitProperties(
             custom_metadata={BATCH_KEY: batch.to_json()},
-            max_commit_retries=100,
+            max_commit_retries=retries,
             app_transactions=[Transaction(key, n, last_updated=now_ms) for key, n in numbers.items()],
         )
         self._commit_files(files, properties, tries, landed, check, replaced)

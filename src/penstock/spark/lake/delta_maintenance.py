@@ -1,10 +1,10 @@
 """Maintenance of a Delta table.
 
 Compaction writes the merged file itself (delta-rs's own would put the newest rows first) and replaces its parts in one
-commit that changes no data. Two compactions, or a compaction and a deletion of rows, may not both win: both kinds of
-commit take away the same file, which Delta refuses, and a compaction also takes an application transaction of its own.
-A load only adds files, so it never stands in the way of a compaction. An erasure's commit replaces files, too, and
-writes the summaries of the pipelines whose rows it takes: a load that commits at the same moment plans again.
+commit that changes no data. An erasure's commit replaces files, too, and writes the summaries of the pipelines whose
+rows it takes: a load that commits at the same moment plans again. Of two commits that take away the same file only one
+may win, whoever makes them, `OPTIMIZE` of another program included: so both follow on no version but one that was seen
+to have the files, and are tried again with the newest. A load only adds files, so no compaction stands in its way.
 
 Expiry writes a checkpoint and removes log entries older than `delta.logRetentionDuration`; it does not need
 `keep_hours`, which only concerns data files. Vacuum deletes data files that no version of the kept hours refers to,
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from deltalake import CommitProperties, Transaction
@@ -28,12 +28,15 @@ from penstock.spark.lake.delta import COMPACTION, LOG_DIRECTORY, DeltaLake, add_
 from penstock.spark.lake.destination import values_in
 from penstock.spark.lake.records import DataFile, LakeConflictError
 from penstock.spark.lake.steps import Erased, Figures, Steps
-from penstock.spark.lake.summaries import application
+from penstock.spark.lake.summaries import Stored, application
 from penstock.spark.lake.table import TableFile
 
+COMPACTION_KEY = "penstock.compaction"
 ERASURE_KEY = "penstock.erasure"
+MARK_KEY = "penstock.mark"
+"""By which a commit whose answer was lost is found in the log."""
 REPLACE_TRIES = 100
-"""A load may commit several times a second, and each commit of it is in the way of an erasure's."""
+"""A load may commit several times a second, and each commit of it is in the way of these."""
 
 
 class DeltaSteps(Steps):
@@ -57,55 +60,69 @@ class DeltaSteps(Steps):
 
     def _replace(self, files: list[TableFile], merged: DataFile) -> bool:
         """Replaces the parts by the merged file. Returns False if another writer has changed one of them."""
-        lake = self._lake
-        now_ms = int(time.time() * 1000)
-        actions: list[AddAction | RemoveAction] = [
-            add_action(merged, now_ms, data_change=False),
-            *(remove_action(file, now_ms, data_change=False) for file in files),
-        ]
-        properties = CommitProperties(
-            custom_metadata={"penstock.compaction": str(len(files))},
-            max_commit_retries=100,
-            app_transactions=[Transaction(COMPACTION, lake.version, last_updated=now_ms)],
-        )
-        by = list(lake.partition_by) or None
-        known = lake.version
+        told = {COMPACTION_KEY: str(len(files))}
         try:
-            lake.table.create_write_transaction(
-                actions, "append", lake.table.schema(), by, commit_properties=properties
-            )
-        except (DeltaError, OSError) as error:
-            lake.refresh()  # the answer may be lost, or delta-rs have found its own first try: the table says
-            if any(file.path == merged.path for file in lake.files()):
-                return True
-            if isinstance(error, CommitFailedError):
-                return False
-            raise
-        lake.refresh()
-        lake.sync_log(known + 1)
-        return True
+            return self._exchange(files, [merged], told, dict, data_change=False)
+        except LakeConflictError:
+            return False  # the next maintenance may have more luck
 
     def replace(self, files: Sequence[TableFile], added: Sequence[DataFile], erased: Erased) -> bool:
         lake = self._lake
         if lake.table.metadata().configuration.get("delta.appendOnly", "false").lower() == "true":
             raise PenstockError(f"the table at {lake.uri} has delta.appendOnly: rows cannot be erased from it")
+        pairs: list[tuple[Stored, Stored]] = []
+
+        def numbers() -> dict[str, int]:
+            pairs[:] = lake.write_erased(erased.rows)
+            return {application(now.summary.pipeline): now.number for _, now in pairs}
+
+        if not self._exchange(files, added, {ERASURE_KEY: erased.id}, numbers, data_change=True):
+            return False
+        for before, now in pairs:
+            with suppress(OSError):  # they stay for vacuum; the commit is done
+                lake.summaries.drop_older(before, now)
+        return True
+
+    def _exchange(
+        self,
+        files: Sequence[TableFile],
+        added: Sequence[DataFile],
+        told: Mapping[str, str],
+        numbers: Callable[[], Mapping[str, int]],
+        *,
+        data_change: bool,
+    ) -> bool:
+        """Puts files in the place of others in one commit, which follows on a version that was seen to have those.
+
+        delta-rs lets a commit follow on one that took the same files away. So it may not try again by itself: each try
+        is one of the table as it is then.
+
+        Args:
+            files: those that go.
+            added: those that come.
+            told: metadata of the commit, for people.
+            numbers: makes, for each try, the application transactions that the commit sets.
+            data_change: whether the rows are others afterwards.
+
+        Returns False if one of the files is there no longer. Raises LakeConflictError after REPLACE_TRIES.
+        """
+        lake = self._lake
         wanted = {file.path for file in files}
         mark = uuid.uuid4().hex
         for _ in range(REPLACE_TRIES):
             lake.refresh()
             if not wanted <= {file.path for file in lake.files()}:
                 return False
-            pairs = lake.write_erased(erased.rows)
             now_ms = int(time.time() * 1000)
             actions: list[AddAction | RemoveAction] = [
-                *(add_action(file, now_ms) for file in added),
-                *(remove_action(file, now_ms) for file in files),
+                *(add_action(file, now_ms, data_change=data_change) for file in added),
+                *(remove_action(file, now_ms, data_change=data_change) for file in files),
             ]
-            numbers = {COMPACTION: lake.version, **{application(now.summary.pipeline): now.number for _, now in pairs}}
+            taken = {COMPACTION: lake.version, **numbers()}
             properties = CommitProperties(
-                custom_metadata={ERASURE_KEY: f"{erased.id}/{mark}"},
+                custom_metadata={**told, MARK_KEY: mark},
                 max_commit_retries=0,
-                app_transactions=[Transaction(name, number, last_updated=now_ms) for name, number in numbers.items()],
+                app_transactions=[Transaction(name, number, last_updated=now_ms) for name, number in taken.items()],
             )
             by = list(lake.partition_by) or None
             known = lake.version
@@ -115,15 +132,12 @@ class DeltaSteps(Steps):
             except (DeltaError, OSError) as error:
                 lake.refresh()  # the answer may be lost: the log says
                 entries = lake.table.history(lake.version - known or 1)
-                if not any(str(entry.get(ERASURE_KEY, "")).endswith(mark) for entry in entries):
+                if not any(entry.get(MARK_KEY) == mark for entry in entries):
                     if isinstance(error, CommitFailedError):
                         continue
                     raise
             lake.refresh()
             lake.sync_log(known + 1)
-            for before, now in pairs:
-                with suppress(OSError):  # they stay for vacuum; the commit is done
-                    lake.summaries.drop_older(before, now)
             return True
         raise LakeConflictError(f"other writers of {lake.uri} got in between {REPLACE_TRIES} times")
 

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.spark.lake.delta import DeltaLake
 
@@ -14,7 +15,8 @@ from penstock.spark.lake.delta import DeltaLake
 def spans_of(lake: DeltaLake, names: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
     """By path and column the ends of the columns named, of those files and columns whose ends are told.
 
-    A partition column has one value in a file. A file's ends may be wider than its rows, never narrower.
+    A partition column has one value in a file. A file's ends may be wider than its rows, never narrower, but for
+    dates and times beyond the years 1 to 9999: the nearest of them stands in for those.
     """
     actions = pa.table(lake.table.get_add_actions(flatten=False))
     paths = [unquote(path) for path in actions["path"].to_pylist()]
@@ -35,4 +37,7 @@ def _field(actions: pa.Table, column: str, name: str) -> list[Any]:
     nothing = [None] * actions.num_rows
     if column not in actions.column_names or name not in [each.name for each in actions.schema.field(column).type]:
         return nothing
-    return [None if each is None else each[name] for each in actions[column].to_pylist()]
+    try:
+        return list(pc.struct_field(actions[column], [name]).to_pylist())
+    except (OverflowError, ValueError):  # times that Python has not
+        return nothing

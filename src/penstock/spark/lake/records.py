@@ -191,10 +191,11 @@ def _bounds(kind: pa.DataType, column: Any) -> tuple[Any, Any] | None:
         return (None, None) if low is None else (_instant(low), _instant(high + 999 if high % 1000 else high))
     if types.is_floating(kind):
         return _float_bounds(column)
-    if any(has(kind) for has in (types.is_integer, types.is_boolean, types.is_date, types.is_string)):
+    if types.is_date(kind):
+        low, high = _min_max(column.cast(pa.date32()).cast(pa.int32()))
+        return (None, None) if low is None else (_day(low), _day(high))
+    if any(has(kind) for has in (types.is_integer, types.is_boolean, types.is_string)):
         low, high = _min_max(column)
-        if types.is_date(kind) and low is not None:
-            return low.isoformat(), high.isoformat()
         if isinstance(low, str):
             cut = len(high) > TEXT_MAX and high[TEXT_MAX] != LAST_CHARACTER
             return low[:TEXT_MAX], high[:TEXT_MAX] + LAST_CHARACTER if cut else high
@@ -226,3 +227,8 @@ def _instant(timestamp_us: int) -> str:
     milliseconds = min(max(timestamp_us // 1000, FIRST_INSTANT_MS), LAST_INSTANT_MS)
     moment = EPOCH + timedelta(milliseconds=milliseconds)
     return f"{moment.isoformat(timespec='milliseconds')}Z"
+
+
+def _day(days: int) -> str:
+    """Days since 1970 as Delta's statistics write it; beyond the years 1 to 9999, the nearest of them."""
+    return (EPOCH.date() + timedelta(days=min(max(days, FIRST_DAY), LAST_DAY))).isoformat()

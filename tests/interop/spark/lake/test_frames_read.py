@@ -93,7 +93,7 @@ def test_the_examples_of_the_page_run_and_what_is_wrong_is_said(
     assert "30 of 60" in capsys.readouterr().out
     assert DeltaTable(str(tmp_path / "lake/first")).to_pyarrow_table().num_rows == 20
     reader = spark.read.format("penstock-lake")
-    with pytest.raises(Exception, match=r"unknown option versonAsOf; did you mean versionAsOf\?"):
+    with pytest.raises(Exception, match=r"unknown option versonasof; did you mean versionAsOf\?"):
         reader.option("versonAsOf", "1").load(str(tmp_path / "lake/clicks"))
     with pytest.raises(Exception, match="there is no Delta table at"):
         spark.read.format("penstock-lake").load(str(tmp_path / "lake/none"))

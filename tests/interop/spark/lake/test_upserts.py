@@ -86,6 +86,9 @@ def test_after_random_batches_and_their_repetitions_a_table_equals_a_dict(
     assert ("zz", 0, 99, "new") in rows_of(path)
     with pytest.raises(Exception, match="column k of the key is null in a row"):
         upsert(spark.createDataFrame([(None, 0, 99, "new")], SCHEMA), str(path), **OPTIONS, txnVersion="10")
+    blank = spark.createDataFrame([("", 1)], "p string, n int")
+    with pytest.raises(Exception, match="column p of the key is null in a row"):  # as Delta reads it back
+        upsert(blank, str(tmp_path / "empty"), upsertBy="p", partitionBy="p")
     with pytest.raises(ConfigError, match="rows are upserted into Delta tables only"):
         upsert(frame, str(tmp_path / "i"), **OPTIONS, txnVersion="1", tableFormat="iceberg")
 

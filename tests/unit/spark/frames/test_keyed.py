@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ pa = pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 
-from deltalake import DeltaTable  # noqa: E402
+from deltalake import DeltaTable, write_deltalake  # noqa: E402
 from pyspark.sql.pandas.types import from_arrow_schema  # noqa: E402
 
 from penstock.errors import ConfigError, PenstockError  # noqa: E402
@@ -123,6 +125,26 @@ def test_files_are_passed_over_by_what_the_table_knows_of_them() -> None:
     assert [each.path for each in may_hold(files[1:2], times, {"at": (3, 9)})] == ["high"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "unit_us"), [(pa.timestamp("us", "UTC"), 1), (pa.date32(), 86_400_000_000)], ids=["timestamp", "date"]
+)
+@pytest.mark.parametrize("year", [-5, 1969, 12_000])
+def test_a_key_of_any_time_is_looked_for_where_it_is(tmp_path: Path, kind: Any, unit_us: int, year: int) -> None:
+    """Statistics have no years but 1 to 9999, and milliseconds only."""
+    value = ((year - 1970) * 31_556_952_000_000 + 1_001) // unit_us
+    columns = pa.schema([("id", kind)])
+    lake = opened(FrameOptions(str(tmp_path / "t"), upsert_by=KEY), columns)
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([value], pa.int64() if unit_us == 1 else pa.int32()).cast(kind)], schema=columns
+    )
+    assert isinstance(lake, DeltaLake)
+    assert lake.replace(target_of(lake, columns).write([rows]).files, [], QueryBatch("q", 1), KEY, lambda: None)
+    assert may_hold(lake.files(), spans_of(lake, KEY), {"id": (value, value)}) == lake.files()
+    if year == 1969:
+        other = value + 400_000_000_000 // unit_us + 1
+        assert not may_hold(lake.files(), spans_of(lake, KEY), {"id": (other, other)})
+
+
 def test_many_small_files_of_one_partition_value_are_rewritten_along() -> None:
     few = [TableFile(f"a{at}", 1, {"p": "a"}) for at in range(UPSERT_LOOSE_FILES)]
     many = [TableFile(f"b{at}", 1, {"p": "b"}) for at in range(UPSERT_LOOSE_FILES + 1)]
@@ -165,6 +187,34 @@ def test_an_upsert_that_a_compaction_overtook_conflicts(tmp_path: Path) -> None:
     with pytest.raises(LakeConflictError):
         put(lake, QueryBatch("q", 2), 9)
     assert ids_of(tmp_path / "t") == [1, 2, 3]
+
+
+def test_whatever_a_stranger_commits_between_the_last_look_and_the_commit_is_a_conflict(tmp_path: Path) -> None:
+    def appended(path: Path) -> None:
+        write_deltalake(str(path), pa.table({"id": [2], "page": ["/theirs"]}), mode="append")
+
+    def compacted(path: Path) -> None:
+        assert DeltaTable(str(path)).optimize.compact()["numFilesRemoved"] == 2
+
+    for name, disturb, there in (("append", appended, [1, 2, 2]), ("compaction", compacted, [1, 2])):
+        path = tmp_path / name
+        lake = table(path, 1)
+        write_deltalake(str(path), pa.table({"id": [2], "page": ["/2"]}, schema=COLUMNS), mode="append")
+        lake.refresh()
+        rows = pa.RecordBatch.from_pydict({"id": [1, 2], "page": ["/new", "/new"]}, schema=COLUMNS)
+        new = target_of(lake, COLUMNS).write([rows]).files
+        strangers = iter([disturb])
+
+        def check(path: Path = path, strangers: Iterator[Callable[[Path], None]] = strangers) -> None:
+            for each in strangers:
+                each(path)
+
+        with pytest.raises(LakeConflictError, match="another writer committed at the same time"):
+            lake.replace(new, lake.files(), QueryBatch("q", 1), KEY, check)
+        assert ids_of(path) == there, name
+        assert not lake.has(QueryBatch("q", 1)), "it is planned again"
+        assert put(lake, QueryBatch("q", 1), 1, 2)
+        assert ids_of(path) == [1, 2]
 
 
 def test_a_table_keeps_its_key_and_is_not_appended_to(tmp_path: Path) -> None:

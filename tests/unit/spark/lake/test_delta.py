@@ -18,9 +18,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction  # noqa: E402
 from support.lake_tables import CLICKS, load, opened, rows, verdict_of, written  # noqa: E402
 
 from penstock.errors import PenstockError  # noqa: E402
+from penstock.spark.lake.compaction import bins_of, merge  # noqa: E402
 from penstock.spark.lake.delta import PROGRESS_KEY, DeltaLake, add_action  # noqa: E402
+from penstock.spark.lake.delta_maintenance import DeltaSteps  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, Statistics  # noqa: E402
+from penstock.spark.lake.table import TableFile  # noqa: E402
 from penstock.spark.limits import LAKE_SUMMARIES_KEPT  # noqa: E402
 
 
@@ -209,6 +212,52 @@ def test_statistics_cover_what_json_cannot_hold() -> None:
     assert statistics.high["ratio"] > 1e308
     assert statistics.low["text"] == "a"
     assert statistics.high["text"] > "x" * 100
+
+
+@pytest.mark.parametrize("stranger", ["compaction", "load", "loads"])
+def test_a_compaction_follows_on_no_version_that_it_has_not_seen(
+    lake: DeltaLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stranger: str
+) -> None:
+    """A stranger commits between its last look and its commit: `OPTIMIZE`, a load once, or each time."""
+    for start in (0, 10, 20):
+        load(lake, start, start + 10)
+    mine = opened(tmp_path, "delta", "maintain")
+    assert isinstance(mine, DeltaLake)
+    (files,) = bins_of(mine.files(), 1 << 20)
+    merged = merge(mine, files)
+    look = mine.files
+    turns = iter(range(1000))
+
+    def disturbed() -> list[TableFile]:
+        seen, turn = look(), next(turns)
+        if stranger == "compaction" and turn == 0:
+            DeltaTable(lake.uri).optimize.compact()
+        elif stranger == "loads" or (stranger == "load" and turn == 0):
+            load(lake, 30 + turn, 31 + turn)
+        return seen
+
+    monkeypatch.setattr(mine, "files", disturbed)
+    monkeypatch.setattr("penstock.spark.lake.delta_maintenance.REPLACE_TRIES", 3)
+    assert DeltaSteps(mine)._replace(files, merged) == (stranger == "load")
+    assert next(turns) == {"compaction": 2, "load": 2, "loads": 3}[stranger], "how often it was tried"
+    lake.refresh()
+    verdict = verdict_of(lake)
+    assert (verdict.clean, verdict.rows) == (True, {"compaction": 30, "load": 31, "loads": 33}[stranger])
+
+
+def test_a_compaction_whose_answer_was_lost_is_done(lake: DeltaLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for start in (0, 10):
+        load(lake, start, start + 10)
+    (files,) = bins_of(lake.files(), 1 << 20)
+    commit = DeltaTable.create_write_transaction
+
+    def lost(*args: Any, **more: Any) -> None:
+        commit(*args, **more)
+        raise OSError("the answer was lost")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", lost)
+    assert DeltaSteps(lake)._replace(files, merge(lake, files))
+    assert (verdict_of(lake).clean, verdict_of(lake).rows, len(lake.files())) == (True, 20, 1)
 
 
 def test_a_gap_of_a_commit_is_clipped_to_what_it_loaded(lake: DeltaLake, tmp_path: Path) -> None:
