@@ -132,10 +132,8 @@ def apply(rows: DataFrame, options: FrameOptions, batch: QueryBatch, *, stream: 
                 check_goes_on(lake, batch)
             if lake.has(batch):
                 logger.info("the table at %s has batch %d of %s already", lake.uri, batch.number, batch.query)
-                if stream:
-                    rows.write.format("noop").mode(
-                        "append"
-                    ).save()  # an aggregation's state takes the batch by being run
+                if stream:  # an aggregation's state takes the batch by being run
+                    rows.write.format("noop").mode("append").save()
                 return False
             try:
                 return _once(rows, lake, how, batch, keep)
