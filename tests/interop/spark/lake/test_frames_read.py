@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import os
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from penstock.spark.lake.reading import batches_of  # noqa: E402
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+TESTS = Path(killed_reader.__file__).parents[3]
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "read-from-the-lake.md"
 ROWS = """select id, concat('p ', id % 3) as page, cast(id as decimal(20, 2)) as price, id % 2 = 0 as even,
@@ -57,7 +59,10 @@ def test_spark_reads_back_what_other_readers_read(spark: SparkSession, tmp_path:
         theirs = DeltaTable(path).to_pyarrow_table().sort_by("id")
         assert theirs.column("price").to_pylist() == found.column("price").to_pylist()
         sums = 'select count(*), sum(id), sum(price), max("at"), count(distinct (page, "day")) from {}'
-        assert duckdb.sql(sums.format("theirs")).fetchall() == duckdb.sql(sums.format("found")).fetchall()
+        with duckdb.connect() as connection:
+            connection.register("theirs", theirs).register("found", found)
+            read = [connection.execute(sums.format(name)).fetchall() for name in ("theirs", "found")]
+        assert read[0] == read[1]
     first = spark.read.format("penstock-lake").option("versionAsOf", "1").schema("page string, id bigint").load(path)
     assert (first.count(), first.agg({"id": "max"}).collect()[0][0]) == (50, 49)
 
@@ -68,7 +73,15 @@ def test_a_stream_that_is_killed_after_the_sinks_commit_has_each_row_once(spark:
     for each in range(4):
         write_deltalake(str(source), pa.table({"id": range(each * 10, each * 10 + 10)}), mode="append")
     driver = [sys.executable, killed_reader.__file__, str(source), str(path), str(checkpoint)]
-    killed = subprocess.run(driver, start_new_session=True, timeout=300, check=False, capture_output=True, text=True)
+    killed = subprocess.run(
+        driver,
+        env=os.environ | {"PYTHONPATH": f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+        start_new_session=True,
+        timeout=300,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-3000:]
     write_deltalake(str(source), pa.table({"id": range(40, 50)}), mode="append")
     follow(spark, source, path, checkpoint)
