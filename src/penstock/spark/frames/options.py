@@ -57,7 +57,7 @@ class FrameOptions:
 
 def parse(options: Mapping[str, str], *, stream: bool = False) -> FrameOptions:
     """Checks the options of a write. Raises ConfigError naming the option, what it has and what it may have."""
-    given, stores = _recognised(options)
+    given, stores = recognised(options, OWN)
     if not given.get("path", "").strip():
         raise ConfigError("the table's place is missing: .save(PATH), .start(PATH) or option path")
     if stream:
@@ -110,9 +110,12 @@ def _check_upsert(given: Mapping[str, str], key: Sequence[str]) -> None:
         raise ConfigError("options latestBy and deleteWhen must be two columns")
 
 
-def _recognised(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options by their proper spelling, and those of the store and the catalog."""
-    spelling = {name.lower(): name for name in OWN}
+def recognised(options: Mapping[str, str], known: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The options by their proper spelling, and those of the store and the catalog.
+
+    Raises ConfigError for one that is neither known nor of those.
+    """
+    spelling = {name.lower(): name for name in known}
     given: dict[str, str] = {}
     stores: dict[str, str] = {}
     for name, value in options.items():
@@ -124,7 +127,7 @@ def _recognised(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
         elif lower.startswith("catalog."):
             stores[lower] = value
         else:
-            raise ConfigError(f"unknown option {name}{did_you_mean(name, [*OWN, *PREFIXES])}")
+            raise ConfigError(f"unknown option {name}{did_you_mean(name, [*known, *PREFIXES])}")
     return given, stores
 
 

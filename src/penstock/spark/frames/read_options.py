@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
+from penstock.spark.frames.options import recognised
 from penstock.spark.lake.destination import table_uri
 from penstock.spark.lake.table import FORMATS
 from penstock.spark.limits import LAKE_STREAM_FILES
@@ -23,7 +23,6 @@ STREAM = (
     "ignoreDeletes",
     "skipChangeCommits",
 )
-PREFIXES = ("storage.", "catalog.")
 STARTS = ("earliest", "latest")
 SIZE = re.compile(r"([0-9]{1,18})([kmg]?)b?")
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
@@ -71,7 +70,7 @@ def parse(options: Mapping[str, str], *, stream: bool | None = None) -> ReadOpti
 
     Raises ConfigError naming the option, what it has and what it may have.
     """
-    given, stores = _recognised(options)
+    given, stores = recognised(options, (*COMMON, *BATCH, *STREAM))
     for name, others in (("read", BATCH), ("readStream", STREAM)):
         wrong = [each for each in others if each in given]
         if wrong and stream is (name == "read"):
@@ -100,25 +99,6 @@ def parse(options: Mapping[str, str], *, stream: bool | None = None) -> ReadOpti
         _flag(given, "skipChangeCommits"),
         stores,
     )
-
-
-def _recognised(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options by their proper spelling, and those of the store and the catalog."""
-    known = (*COMMON, *BATCH, *STREAM)
-    spelling = {name.lower(): name for name in known}
-    given: dict[str, str] = {}
-    stores: dict[str, str] = {}
-    for name, value in options.items():
-        lower = name.lower()
-        if lower in spelling:
-            given[spelling[lower]] = value
-        elif lower.startswith("storage."):
-            stores[lower.removeprefix("storage.")] = value
-        elif lower.startswith("catalog."):
-            stores[lower] = value
-        else:
-            raise ConfigError(f"unknown option {name}{did_you_mean(name, [*known, *PREFIXES])}")
-    return given, stores
 
 
 def _columns(given: Mapping[str, str]) -> tuple[str, ...] | None:

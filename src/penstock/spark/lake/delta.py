@@ -173,7 +173,7 @@ class DeltaLake(LakeTable):
                 raise LakeConflictError("another writer committed at the same time")
 
         tries = 1 if exclusive else COMMIT_TRIES
-        self._commit_files(files, properties, tries, lambda error: self._landed(now, error), check)
+        self._commit_files(files, properties, tries=tries, landed=lambda error: self._landed(now, error), check=check)
         self._own = now
         with suppress(OSError):  # they stay for vacuum; the commit is done
             self.summaries.drop_older(before, now)
@@ -201,7 +201,7 @@ class DeltaLake(LakeTable):
             )
 
     def append(self, files: Sequence[DataFile], batch: QueryBatch, check: Callable[[], None]) -> bool:
-        return self._take(files, (), batch, batch.numbers(), COMMIT_TRIES, check)
+        return self._take(files, (), batch, batch.numbers(), tries=COMMIT_TRIES, check=check)
 
     def check_takes_upserts(self) -> None:
         """Raises PenstockError for a table whose rows may not be replaced."""
@@ -223,14 +223,15 @@ class DeltaLake(LakeTable):
         an appended row may be of a key that is put, and a compaction may have moved the rows that are replaced.
         """
         numbers = {**batch.numbers(), KEY_APPLICATION: key_mark(key), COMPACTION: self.version}
-        return self._take(files, replaced, batch, numbers, 1, check, retries=0)
+        return self._take(files, replaced, batch, numbers, tries=1, check=check, retries=0)
 
-    def _take(  # noqa: PLR0917 the parts of a commit
+    def _take(
         self,
         files: Sequence[DataFile],
         replaced: Sequence[TableFile],
         batch: QueryBatch,
         numbers: Mapping[str, int],
+        *,
         tries: int,
         check: Callable[[], None],
         retries: int = 100,
@@ -258,13 +259,14 @@ class DeltaLake(LakeTable):
             max_commit_retries=retries,
             app_transactions=[Transaction(key, n, last_updated=now_ms) for key, n in numbers.items()],
         )
-        self._commit_files(files, properties, tries, landed, check, replaced)
+        self._commit_files(files, properties, tries=tries, landed=landed, check=check, replaced=replaced)
         return True
 
-    def _commit_files(  # noqa: PLR0917 the parts of a commit
+    def _commit_files(
         self,
         files: Iterable[DataFile],
         properties: CommitProperties,
+        *,
         tries: int,
         landed: Callable[[Exception], bool],
         check: Callable[[], None],
