@@ -47,9 +47,21 @@ def handle(node: Broker, request: Request[DescribeLogDirsRequest], now_ms: int) 
                 wanted.add((topic.topic, index))
     replicas = node.logs.describe()
     results = yield from in_steps(
-        lambda directory: describe(node, directory, replicas[directory.index], wanted), node.logs.table.directories
+        lambda directory: describe_or_fail(node, directory, replicas[directory.index], wanted, now_ms),
+        node.logs.table.directories,
     )
     return DescribeLogDirsResponse(results=results)
+
+
+def describe_or_fail(
+    node: Broker, directory: LogDirectory, replicas: Sequence[Replica], wanted: set[Replica] | None, now_ms: int
+) -> DescribeLogDirsResult:
+    """One directory; if this is the first to find that its disk is gone, it goes offline."""
+    try:
+        return describe(node, directory, replicas, wanted)
+    except OSError as error:
+        node.logs.fail_directory(directory.index, error, now_ms)
+        return DescribeLogDirsResult(log_dir=directory.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def describe(

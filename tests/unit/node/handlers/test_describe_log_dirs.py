@@ -54,3 +54,17 @@ def test_an_offline_directory_is_named(node: Node) -> None:
     answer = node.connect().ask(DescribeLogDirsRequest(topics=None), 4)
     codes = {result.log_dir: result.error_code for result in answer.results}
     assert codes == {"/data/0": 0, "/data/1": ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_disk_that_is_found_to_be_gone_is_offline_from_then_on(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> int:
+        raise OSError(errno.ENODEV, "another directory is there than before")
+
+    first = node.broker.logs.table.directories[0]
+    monkeypatch.setattr(first.disk, "free_bytes", gone)
+    client = node.connect()
+    for _ in range(2):
+        answer = client.ask(DescribeLogDirsRequest(topics=None), 4)
+        codes = {result.log_dir: result.error_code for result in answer.results}
+        assert codes == {"/data/0": ErrorCode.KAFKA_STORAGE_ERROR, "/data/1": 0}
+    assert first.error is not None
