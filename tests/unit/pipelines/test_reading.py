@@ -122,9 +122,16 @@ def test_a_load_may_feed_several_tables(tmp_path: Path) -> None:
     ]
 
 
+def test_a_declared_load_runs_on_spark_unless_told_otherwise(tmp_path: Path) -> None:
+    text = '[pipeline]\njob = "load"\n[options]\ntopics = ["a"]\ntable = "a"\n'
+    for told, expected in (("", 0), ("inline_offsets = 20_000", 20_000)):
+        (options,) = load.loads_of(right(tmp_path, text + told).options, "p", "h:1")
+        assert options.inline_offsets == expected
+
+
 def test_every_option_of_a_load_can_be_declared() -> None:
     elsewhere = {"bootstrap", "pipeline", "isolation", "timeout_ms", "client_id"}  # in [kafka] and [pipeline]
-    one_off = {"from_ms", "until_ms", "inline_offsets"}
+    one_off = {"from_ms", "until_ms"}
     declared = {option.name for option in (*load.TABLE_OPTIONS, *load.SHARED_OPTIONS)}
     assert declared == set(LoadOptions.__slots__) - elsewhere - one_off
 

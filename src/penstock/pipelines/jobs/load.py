@@ -39,6 +39,13 @@ SHARED_OPTIONS = (
     Option("skip_corrupt", bool, False, "Skip corrupt batches, and record their offsets as a gap."),
     Option("offsets_per_job", int, LOAD_OFFSETS_PER_JOB, "Maximum offsets per job, for each table.", at_least=1),
     Option(
+        "inline_offsets",
+        int,
+        0,
+        "Jobs of at most so many offsets run in the driver, without the cost of a Spark job; 0: all on Spark.",
+        at_least=0,
+    ),
+    Option(
         "read", str, "auto", "Where closed segments are read from; auto: from files where they can be reached.", READS
     ),
     Option("log_dirs", list, [], "Where the brokers' log directories are mounted, for reading files."),
