@@ -332,7 +332,7 @@ def test_elections(three_nodes: Cluster, ask: Ask, say: Ask) -> None:
         becomes(lambda: say("elect", "preferred")[1], "no partition needs an election\n")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cluster_without_its_quorum_is_still_described(three_nodes: Cluster, ask: Ask) -> None:
     """By what the broker that is left remembers, and by who answers."""
     with topic(three_nodes, "remembered", "1:2:3"):

@@ -122,10 +122,10 @@ def test_ctrl_c_in_the_middle_leaves_no_process(tmp_path: Path) -> None:
     ("after", "delay_s", "number"),
     [
         *(("broker", 0.0, number) for number in ENDED_BY),
-        *(("publishing", 1.5, number) for number in ENDED_BY),
-        *(("spark ", 0.5, number) for number in ENDED_BY),
-        ("published", 0.5, signal.SIGINT),
-        pytest.param("published", 0.5, signal.SIGTERM, marks=pytest.mark.long),
+        ("publishing", 1.5, signal.SIGTERM),
+        pytest.param("publishing", 1.5, signal.SIGINT, marks=pytest.mark.long),
+        *(pytest.param("spark ", 0.5, number, marks=pytest.mark.long) for number in ENDED_BY),
+        *(pytest.param("published", 0.5, number, marks=pytest.mark.long) for number in ENDED_BY),
     ],
 )
 def test_it_can_be_stopped_at_any_time(tmp_path: Path, after: str, delay_s: float, number: signal.Signals) -> None:

@@ -111,7 +111,7 @@ def test_the_coordinators_broker_is_killed_under_groups_of_both_protocols(tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [kill, stop])
+@pytest.mark.parametrize("end", [kill, pytest.param(stop, marks=pytest.mark.long)])
 def test_coordinators_go_one_after_the_other(tmp_path: Path, end: Callable[[Cluster, int], None]) -> None:
     fail_over(tmp_path, ALL, end, 4)
 
@@ -139,7 +139,7 @@ def test_a_frozen_coordinator_is_replaced_and_nobody_believes_it_when_it_thaws(t
             wait_until_in_sync(cluster)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_whole_cluster_dies_at_once_and_the_groups_go_on(tmp_path: Path) -> None:
     with Cluster(tmp_path, **SETTINGS) as cluster, at_work(cluster, ALL) as groups:
         for _ in range(2):

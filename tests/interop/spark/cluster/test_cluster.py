@@ -37,7 +37,7 @@ BUSY_S = 240
 BACKLOG_RECORDS = 400_000
 """So far a load may be behind while its executors are killed: what is left is loaded within `BUSY_S` afterwards."""
 KILLS = [
-    *(pytest.param(name, kills, marks=pytest.mark.slow) for name, kills in {"delta": 4, "iceberg": 2}.items()),
+    pytest.param("delta", 2, marks=pytest.mark.slow),
     *(pytest.param(name, kills, marks=pytest.mark.long) for name, kills in {"delta": 20, "iceberg": 10}.items()),
 ]
 """Formats, and how often executors are killed under a load. A kill costs more than ten seconds of a processor."""
@@ -125,7 +125,7 @@ def test_a_load_and_a_stream_run_on_a_cluster(tmp_path: Path, broker: LocalBroke
         SparkCluster(cluster.directory).up()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", [True], indirect=True)
 def test_a_load_and_a_stream_run_through_spark_connect(
     tmp_path: Path, broker: LocalBroker, cluster: SparkCluster
@@ -177,7 +177,7 @@ def test_a_load_survives_kills_of_executors(
     assert rows_and_verdict(tmp_path, table_format) == (published, True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_load_survives_workers_that_go_and_come(tmp_path: Path, broker: LocalBroker, cluster: SparkCluster) -> None:
     """Both workers are killed one after the other, and one that came in between does the rest."""
     broker.create_topic("workers", PARTITIONS)

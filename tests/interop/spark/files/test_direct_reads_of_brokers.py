@@ -210,7 +210,7 @@ def test_a_spark_read_is_the_same_from_files(spark: SparkSession, penstock: Clus
 
 
 @pytest.mark.java
-@pytest.mark.slow
+@pytest.mark.long
 def test_kafkas_cleaner_may_run_while_files_are_read(tmp_path: Path) -> None:
     """Every pass sees the latest record of each key and no offset without a reason, whenever the cleaner swaps."""
     from interop.kafka_peer import KafkaPeer

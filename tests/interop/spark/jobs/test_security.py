@@ -80,7 +80,7 @@ def test_a_threshold_that_is_too_low_takes_people_for_crawlers(stream: tuple[Cli
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
 def test_precision_and_recall_of_five_seeds(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     found = judge(*generated(spark, seed, tmp_path / "clicks.parquet", 1800, 100))
     print(f"seed {seed}: precision {found.precision:.3f}, recall {found.recall:.3f}, {dict(found.recall_by_kind)}")

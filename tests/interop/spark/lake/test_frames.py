@@ -47,6 +47,7 @@ def batches_done(checkpoint: Path) -> set[int]:
 
 
 @pytest.mark.xdist_group("drivers beside a session")
+@pytest.mark.long
 def test_a_driver_killed_between_the_tables_commit_and_sparks_own_doubles_nothing(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:

@@ -109,7 +109,7 @@ def test_after_random_batches_and_their_repetitions_a_table_equals_a_dict(
 
 
 @pytest.mark.xdist_group("drivers beside a session")
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_counts_are_exact_though_the_driver_is_killed_around_its_commits(
     spark: SparkSession, tmp_path: Path, kills: int
 ) -> None:
