@@ -112,7 +112,7 @@ def interrupted(tmp_path: Path, after: str, number: signal.Signals, delay_s: flo
     return "".join(said)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_in_the_middle_leaves_no_process(tmp_path: Path) -> None:
     assert "nothing is half done" in interrupted(tmp_path, "spark ", signal.SIGINT, 2.0)
 

@@ -10,7 +10,7 @@ TRIED_SEEDS = 8
 FOUND = [name for name, mutant in MUTANTS.items() if mutant.found_by is not None]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", FOUND)
 def test_a_past_fault_is_found_again(name: str) -> None:
     mutant = MUTANTS[name]

@@ -56,7 +56,9 @@ def test_groups_go_on_from_kafka_to_penstock_and_back(tmp_path: Path, histories:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stopped_by", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "stopped_by", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL], ids=["stopped", "killed"]
+)
 @pytest.mark.parametrize("formatted_by", [pytest.param("kafka", marks=pytest.mark.long), "penstock"])
 def test_groups_take_turns(
     tmp_path: Path, formatted_by: str, stopped_by: signal.Signals, histories: list[GroupHistory]

@@ -51,7 +51,9 @@ def test_penstock_serves_what_kafka_left_and_gives_it_back(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stopped_by", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "stopped_by", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL], ids=["stopped", "killed"]
+)
 @pytest.mark.parametrize("formatted_by", ["kafka", pytest.param("penstock", marks=pytest.mark.long)])
 def test_both_take_turns(tmp_path: Path, formatted_by: str, stopped_by: signal.Signals) -> None:
     with DataDirectory(tmp_path, formatted_by=formatted_by) as shared:

@@ -13,7 +13,7 @@ TRIED_SEEDS = 12
 SEARCHED_SEEDS = 200
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_planted_fault_is_found_where_it_was_found_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation = MUTATIONS[name]

@@ -81,6 +81,7 @@ def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
     assert len(printed) == 1, printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation = MUTATIONS[name]

@@ -68,6 +68,7 @@ def test_spark_reads_back_what_other_readers_read(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.xdist_group("drivers beside a session")
+@pytest.mark.long
 def test_a_stream_that_is_killed_after_the_sinks_commit_has_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
     source, path, checkpoint = (tmp_path / name for name in ("source", "copy", "checkpoint"))
     for each in range(4):
