@@ -439,6 +439,7 @@ def test_a_mirror_that_is_killed_again_and_again_copies_each_record_once(
                 for key in range(sent, sent + 500):
                     value = b"aborted" if aborted else b"%d" % key
                     transactions.produce("killed", key=b"%d" % key, value=value, partition=key % 3)
+                assert transactions.flush(60) == 0
                 transactions.abort_transaction() if aborted else transactions.commit_transaction()
             sent += 500
             step = list(Step)[number % len(Step)]
