@@ -20,8 +20,15 @@ PIPELINE_STOP_MS = 30_000
 """How long the batch that runs when a pipeline is stopped may take to end; then it is cut off, and repeated later."""
 PIPELINE_ERROR_CHARACTERS = 2_000
 """What is kept of an error's text."""
-MIRROR_FETCH_BYTES = 4 * MiB
-"""What a mirror takes of one partition at a time."""
-MIRROR_BATCHES_IN_FLIGHT = 5
-"""Batches of one partition that a mirror sends before the first is acknowledged: as many of a producer's last ones as a
-broker knows again when they come twice."""
+MIRROR_FETCH_BYTES = 32 * MiB
+"""What a mirror takes at a time of all leaders together, and sends in one transaction; it holds two such rounds."""
+MIRROR_FETCH_LEAST_BYTES = 1 * MiB
+"""What it takes of each of many leaders."""
+MIRROR_BATCHES_IN_FLIGHT = 512
+"""Batches of one partition that a mirror sends before the first is acknowledged."""
+MIRROR_REQUESTS_IN_FLIGHT = 2048
+"""The same of all partitions."""
+MIRROR_TOPICS_MS = 5_000
+"""How often a mirror looks for new topics and partitions."""
+MIRROR_CONFIGS_MS = 60_000
+"""How often it holds the topics' configs against each other."""

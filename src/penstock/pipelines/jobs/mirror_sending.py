@@ -1,102 +1,184 @@
-"""What the job `mirror` gives the other cluster: batches in order, several of a partition in flight.
+"""What the job `mirror` gives the other cluster: a round of batches and how far it goes, in one transaction.
 
-One at a time would be slow over a distance: with 50 ms to the other cluster and back, 20 batches a second, 320 KB of
-them if they have 16 KB each. With several in flight one may fail and those behind it succeed. So batches carry a
-producer's id and sequence: the other cluster refuses one whose predecessor it does not have, and knows one that it has,
-whose answer was lost. The first of a partition goes alone, since of a producer that is new any sequence is taken.
+Becoming the producer of `penstock-mirror-ID` fences whoever mirrored before, and ends its transaction. From there on
+the progress that is read is the last, and what it does not cover is not there. After an error nobody knows what became
+of the transaction: the next round begins with `open` again, which finds out.
+
+Over a distance many batches must be under way at once: with 50 ms to the other cluster and back, five batches of 16 KB
+at once are 1.6 MB/s. An idempotent producer has no more of a partition in flight, for a broker remembers only five;
+here the whole transaction is aborted and sent again where that was too few.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from uuid import UUID
 
-from penstock.client.producer import producer_identity
-from penstock.errors import ErrorCode, RequestError
-from penstock.pipelines.limits import MIRROR_BATCHES_IN_FLIGHT
-from penstock.records.batch import CRC, CRC_POSITION, PRODUCER, PRODUCER_POSITION, computed_crc, increment_sequence
+from penstock.client.client import Client, Partition
+from penstock.client.transactional import FENCED, Transactions
+from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.pipelines.jobs.mirror_batches import Taken
+from penstock.pipelines.jobs.mirror_progress import (
+    PROGRESS,
+    PROGRESS_PARTITION,
+    Place,
+    Reached,
+    key_of,
+    prepare_progress,
+    read_progress,
+    value_of,
+)
+from penstock.pipelines.limits import MIRROR_BATCHES_IN_FLIGHT, MIRROR_REQUESTS_IN_FLIGHT
+from penstock.records.batch import increment_sequence
+from penstock.records.builder import BatchBuilder
+from penstock.spark.write.stamping import stamp
+from penstock.spark.write.transaction_sending import InFlight, Piece, TransactionSending
 
-if TYPE_CHECKING:
-    from penstock.client.client import Client, Partition
 
-OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+class Step(Enum):
+    """What a mirror has just done at the target, in order."""
+
+    FENCED = 1
+    PROGRESS_READ = 2
+    BATCH_SENT = 3
+    ALL_SENT = 4
+    ENDED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A batch for the other cluster, and how many records it has."""
+class Pair:
+    """A topic of the source and the one of the target that it is mirrored into."""
 
-    batch: bytearray
-    records: int
+    topic: str
+    topic_id: UUID
+    partitions: int
+    to: str
+    to_id: UUID
+
+    def place(self, partition: int) -> Place:
+        """One of its partitions."""
+        return Place(self.topic_id, self.to_id, partition)
 
 
 @dataclass(slots=True)
-class Origin:
-    """As whom the batches of a partition are sent, and what comes next."""
+class Round:
+    """What is sent in one transaction.
 
-    producer_id: int
-    producer_epoch: int
-    next_sequence: int = 0
-    is_known: bool = False
-    """Whether the other cluster has a batch of it."""
+    Attributes:
+        batches: by partition of the target.
+        moved: how far partitions are then.
+        pairs: of these partitions.
+        records: in all batches.
+        lag: offsets that the source has beyond it.
+    """
 
-    def stamp(self, taken: Taken) -> bytearray:
-        """The batch as the next one of this producer; changed in place."""
-        PRODUCER.pack_into(taken.batch, PRODUCER_POSITION, self.producer_id, self.producer_epoch, self.next_sequence)
-        CRC.pack_into(taken.batch, CRC_POSITION, computed_crc(taken.batch, 0, len(taken.batch)))
-        self.next_sequence = increment_sequence(self.next_sequence, taken.records)
-        return taken.batch
+    batches: dict[Partition, list[Taken]] = field(default_factory=dict)
+    moved: dict[Place, Reached] = field(default_factory=dict)
+    pairs: dict[Place, Pair] = field(default_factory=dict)
+    records: int = 0
+    lag: int = 0
+
+    def moves(self, pair: Pair, partition: int, reached: Reached) -> None:
+        """Notes how far a partition is after this round."""
+        self.moved[pair.place(partition)] = reached
+        self.pairs[pair.place(partition)] = pair
 
 
-class Sending:
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long sending may take; the defaults are those of Kafka's producers."""
+
+    transaction_timeout_ms: int = 60_000
+    request_timeout_ms: int = 30_000
+    delivery_timeout_ms: int = 120_000
+
+
+class Target:
     """The way to one cluster.
 
     Args:
         client: connected.
+        mirror_id: of the mirror, the same after each restart; another that has it is fenced.
+        reached: told of each step.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, mirror_id: str, *, reached: Callable[[Step], None] = lambda step: None) -> None:
         self._client = client
-        self._identity: tuple[int, int] | None = None
-        self._identifying = asyncio.Lock()
-        self._origins: dict[Partition, Origin] = {}
+        self._mirror_id = mirror_id
+        self._reached = reached
+        self._times = Times()
+        self._transactions = Transactions(
+            client, f"penstock-mirror-{mirror_id}", timeout_ms=self._times.transaction_timeout_ms
+        )
+        self._sequences: dict[Partition, int] = {}
 
-    async def send(self, topic: str, partition: int, batches: Sequence[Taken]) -> None:
-        """Returns when all are acknowledged.
+    async def open(self) -> Mapping[Place, Reached]:
+        """Takes the mirror over; how far it is. Raises PenstockError."""
+        await prepare_progress(self._client)
+        await self._transactions.open()
+        self._sequences.clear()
+        self._reached(Step.FENCED)
+        found = await read_progress(self._client, self._mirror_id)
+        self._reached(Step.PROGRESS_READ)
+        return found
 
-        Raises RequestError, UnreachableError: then some of the first ones are there, in order, and perhaps the next.
+    async def send(self, round_: Round) -> None:
+        """Sends a round and how far it goes; both are there when this returns.
+
+        Raises SinkError, RequestError, UnreachableError: call `open` before the next round, which tells what is there.
         """
-        if not batches:
+        if not round_.moved:
             return
-        key = (topic, partition)
-        if key not in self._origins:
-            self._origins[key] = Origin(*await self._identified())
-        origin = self._origins[key]
+        work = {partition: self._pieces(partition, some) for partition, some in round_.batches.items()}
+        progress = (PROGRESS, PROGRESS_PARTITION)
+        work[progress] = self._pieces(progress, [self._progress(round_)])
+        in_flight = InFlight(MIRROR_BATCHES_IN_FLIGHT, MIRROR_REQUESTS_IN_FLIGHT)
         try:
-            waiting = [origin.stamp(each) for each in batches]
-            while waiting:
-                window = waiting[: MIRROR_BATCHES_IN_FLIGHT if origin.is_known else 1]
-                del waiting[: await self._acknowledged(key, window)]
-                origin.is_known = True
-        except BaseException:  # which of them the other cluster has, is not known: begin as somebody else
-            del self._origins[key]
-            self._identity = None
-            raise
+            await self._transactions.join(work)
+            sending = TransactionSending(
+                self._client, self._transactions, self._times, lambda _: self._reached(Step.BATCH_SENT), in_flight
+            )
+            await sending.send(work)
+            for pair in set(round_.pairs.values()):
+                if (await self._client.topic(pair.to)).topic_id != pair.to_id:
+                    raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {pair.to} was made again at the target")
+            self._reached(Step.ALL_SENT)
+            epoch = self._transactions.producer_epoch
+            await self._transactions.end(committed=True)
+        except RequestError as error:
+            raise self._explained(error) from None
+        if self._transactions.producer_epoch != epoch:
+            self._sequences.clear()  # each epoch counts from 0
+        self._reached(Step.ENDED)
 
-    async def _acknowledged(self, key: Partition, window: Sequence[bytearray]) -> int:
-        """How many of the first batches of a window are there, at least one. Raises what kept the first from it."""
-        requests = (self._client.produce(*key, batch) for batch in window)
-        for number, outcome in enumerate(await asyncio.gather(*requests, return_exceptions=True)):
-            if isinstance(outcome, BaseException):
-                if number and isinstance(outcome, RequestError) and outcome.code is OUT_OF_ORDER:
-                    return number  # the one before it came only when it was sent again
-                raise outcome
-        return len(window)
+    def _pieces(self, partition: Partition, batches: list[Taken]) -> list[Piece]:
+        pieces = []
+        for each in batches:
+            sequence = self._sequences.get(partition, 0)
+            pieces.append(Piece(partial(self._stamped, each.batch, sequence)))
+            self._sequences[partition] = increment_sequence(sequence, each.records)
+        return pieces
 
-    async def _identified(self) -> tuple[int, int]:
-        async with self._identifying:
-            if self._identity is None:
-                self._identity = await producer_identity(self._client)
-            return self._identity
+    def _stamped(self, batch: bytearray, sequence: int) -> bytearray:
+        stamp(batch, self._transactions.producer_id, self._transactions.producer_epoch, sequence)
+        return batch
+
+    def _progress(self, round_: Round) -> Taken:
+        builder = BatchBuilder()
+        now_ms = time.time_ns() // 1_000_000
+        for place, reached in round_.moved.items():
+            pair = round_.pairs[place]
+            builder.append(now_ms, key_of(self._mirror_id, place), value_of(reached, pair.topic, pair.to), ())
+        return Taken(builder.build(), builder.record_count)
+
+    def _explained(self, error: RequestError) -> PenstockError:
+        if error.code not in FENCED:
+            return error
+        return PenstockError(
+            f"{error}. The target has nothing of this round. If another mirror runs with the id {self._mirror_id}, stop"
+            " one of the two, or give each an id of its own"
+        )

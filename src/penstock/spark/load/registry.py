@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,8 +22,29 @@ NOT_FOUND = range(40400, 40500)
 """Codes of a registry for what it does not know. A bare 404 is that of a proxy, or of another server."""
 CREDENTIALS = re.compile(r"(?<=//)[^,]*@|\?[^,]*")
 SUBJECT = "{topic}-value"
-AVRO, JSON = "AVRO", "JSON"
-KINDS = {AVRO: "Avro", JSON: "JSON Schema"}
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+KINDS = {AVRO: "Avro", JSON: "JSON Schema", PROTOBUF: "Protobuf"}
+FORMATS = {PROTOBUF: "serialized"}
+"""How schemas are asked for: of Protobuf as descriptors, since nothing here compiles their text."""
+
+
+NO_DESCRIPTORS = (
+    "the registry gives the schema as text and not as descriptors (`?format=serialized`), and nothing here compiles it;"
+    " penstock.value.descriptors takes what protoc makes of it"
+)
+
+
+def named_descriptor(text: str, name: str | None) -> str | None:
+    """The base64 text of a FileDescriptorProto, with the name by which it is imported; None if it is none."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message import DecodeError
+
+    try:
+        file = FileDescriptorProto.FromString(b64decode(text, validate=True))
+    except (DecodeError, ValueError):
+        return None
+    file.name = name or file.name or "schema.proto"
+    return b64encode(file.SerializeToString()).decode()
 
 
 class RegistryError(PenstockError):
@@ -67,11 +89,11 @@ class Registry:
         """A subject's version (None: the latest) and its schema. Raises RegistryError if there is none, or another
         kind of it."""
         client = self._client()
-        ask = client.get_latest_version if number is None else lambda name: client.get_version(name, number)
-        found = self._ask(lambda: ask(subject))
+        which = "latest" if number is None else number
+        found = self._ask(lambda: client.get_version(subject, which, fmt=FORMATS.get(self._kind)))
         if found is None:
-            which = "no version" if number is None else f"no version {number}"
-            raise RegistryError(f"the schema registry {self._address} has {which} of the subject {subject}")
+            lacking = "no version" if number is None else f"no version {number}"
+            raise RegistryError(f"the schema registry {self._address} has {lacking} of the subject {subject}")
         bundle = self._bundle(client, found.schema)
         if isinstance(bundle, str):
             raise RegistryError(f"the subject {subject} at {self._address}: {bundle}")
@@ -121,24 +143,27 @@ class Registry:
         return bundle
 
     def _by_id(self, client: Any, schema_id: int) -> Bundle | str | None:
-        schema = self._ask(lambda: client.get_schema(schema_id))
+        schema = self._ask(lambda: client.get_schema(schema_id, fmt=FORMATS.get(self._kind)))
         return None if schema is None else self._bundle(client, schema)
 
-    def _bundle(self, client: Any, schema: Any) -> Bundle | str:
-        """A schema after those that it refers to; why not, if it is of another kind."""
+    def _bundle(self, client: Any, schema: Any, name: str | None = None) -> Bundle | str:
+        """A schema after those that it refers to; why not, if it is of another kind. `name` is what others call it."""
         if (schema.schema_type or AVRO) != self._kind:
             return f"the schema is {schema.schema_type or AVRO}, not {KINDS[self._kind]}"
         if schema.references and self._kind == JSON:
             return "the schema refers to other schemas, which is not supported for JSON Schema"
         bundle: list[Any] = []
         for reference in schema.references or ():
-            found = self._ask(lambda r=reference: client.get_version(r.subject, r.version))
+            found = self._ask(lambda r=reference: client.get_version(r.subject, r.version, fmt=FORMATS.get(self._kind)))
             if found is None:
                 return f"the schema refers to {reference.subject} version {reference.version}, which does not exist"
-            inner = self._bundle(client, found.schema)
+            inner = self._bundle(client, found.schema, reference.name)
             if isinstance(inner, str):
                 return inner
             bundle += [each for each in inner if each not in bundle]
+        if self._kind == PROTOBUF:
+            own = named_descriptor(schema.schema_str, name)
+            return NO_DESCRIPTORS if own is None else [*bundle, own]
         try:
             return [*bundle, json.loads(schema.schema_str)]
         except ValueError:

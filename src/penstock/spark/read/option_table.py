@@ -12,7 +12,6 @@ from penstock.spark.read import value_options as values
 from penstock.spark.read.option_types import Type
 
 SAME, NONE = "the same", "none"
-NO_PROTOBUF = "is not supported yet: json, avro and jsonschema are; without the option values come as bytes"
 NOTHING_BEFORE = "there is nothing before the earliest offset"
 
 
@@ -113,9 +112,9 @@ ROWS = (
     ).documented("Whether records of open and aborted transactions are read."),
 )
 VALUES = (
-    Option(values.FORMAT, types.one_of(*values.FORMATS, remedies={"protobuf": NO_PROTOBUF}), official=NONE).documented(
+    Option(values.FORMAT, types.one_of(*values.FORMATS), official=NONE).documented(
         "Makes `value` a typed column. `json`: objects; `avro`: bare, or in Confluent's framing with a registry; "
-        "`jsonschema`: JSON in that framing."
+        "`jsonschema`: JSON in that framing; `protobuf`: in that framing, or bare with a descriptor set."
     ),
     Option(values.SCHEMA, types.TEXT, official=NONE).documented(
         "The fields: for JSON as DDL, `page string, ms bigint` (or by `.schema(...)`); for Avro the reader's schema. "
@@ -126,6 +125,13 @@ VALUES = (
     ).documented(
         "What becomes of a value that does not fit: null, with the reason in `value_error` and the bytes in "
         "`value_raw`; or the read fails with its offset."
+    ),
+    Option(values.DESCRIPTORS, types.TEXT, official=NONE).documented(
+        "For bare Protobuf: the path of the descriptor set that `protoc --include_imports --descriptor_set_out` wrote, "
+        "where the driver runs."
+    ),
+    Option(values.MESSAGE, types.TEXT, official=NONE).documented(
+        "For Protobuf: the full name of the message, `shop.Order`; by default the first of the schema."
     ),
     Option(values.REGISTRY_URL, types.URL, official=NONE).documented(
         "The schema registry; `http://user:password@host` has credentials. Spark's plans hide it."

@@ -12,8 +12,9 @@ PREFIX = "penstock.value."
 FORMAT, SCHEMA, MODE = "penstock.value.format", "penstock.value.schema", "penstock.value.mode"
 SUBJECT, VERSION = "penstock.value.subject", "penstock.value.version"
 REGISTRY_URL = "penstock.schema.registry.url"
-NEED_FORMAT = (SCHEMA, MODE, SUBJECT, VERSION, REGISTRY_URL)
-FORMATS = ("json", "avro", "jsonschema")
+DESCRIPTORS, MESSAGE = "penstock.value.descriptors", "penstock.value.message"
+NEED_FORMAT = (SCHEMA, MODE, SUBJECT, VERSION, REGISTRY_URL, DESCRIPTORS, MESSAGE)
+FORMATS = ("json", "avro", "jsonschema", "protobuf")
 PERMISSIVE, FAILFAST = "permissive", "failfast"
 SUBJECT_OF_TOPIC = "{topic}-value"
 
@@ -23,7 +24,8 @@ class ValueOptions:
     """How values are typed.
 
     `schema` is the text that was given, `subject` and `version` (None: the latest) choose one of the registry.
-    `subject` is None where several topics are read and none was named.
+    `subject` is None where several topics are read and none was named. `descriptors` is the path of a descriptor set,
+    `message` the full name of a message.
     """
 
     format: str
@@ -32,6 +34,8 @@ class ValueOptions:
     registry_url: str | None
     subject: str | None
     version: int | None
+    descriptors: str | None = None
+    message: str | None = None
 
 
 def value_options(given: Mapping[str, str], value: Mapping[str, Any]) -> ValueOptions | None:
@@ -53,6 +57,8 @@ def value_options(given: Mapping[str, str], value: Mapping[str, Any]) -> ValueOp
         registry_url=value[REGISTRY_URL],
         subject=value[SUBJECT] or _default_subject(value),
         version=value[VERSION],
+        descriptors=value[DESCRIPTORS],
+        message=value[MESSAGE],
     )
     _check(options, given)
     return options
@@ -64,16 +70,45 @@ def _default_subject(value: Mapping[str, Any]) -> str | None:
 
 
 def _check(options: ValueOptions, given: Mapping[str, str]) -> None:
-    if options.format == "json":
-        if options.registry_url is not None:
-            said = "plain JSON names no schema; JSON in Confluent's framing is jsonschema"
-            raise ConfigError(f"option {REGISTRY_URL} has no meaning with {FORMAT} = json: {said}")
-    elif options.format == "jsonschema" and options.registry_url is None:
+    for name in (DESCRIPTORS, MESSAGE):
+        if name in given and options.format != "protobuf":
+            raise ConfigError(f"option {name} has no meaning with {FORMAT} = {options.format}")
+    CHECKS[options.format](options)
+    _check_subject(options, given)
+
+
+def _check_json(options: ValueOptions) -> None:
+    if options.registry_url is not None:
+        said = "plain JSON names no schema; JSON in Confluent's framing is jsonschema"
+        raise ConfigError(f"option {REGISTRY_URL} has no meaning with {FORMAT} = json: {said}")
+
+
+def _check_json_schema(options: ValueOptions) -> None:
+    if options.registry_url is None:
         raise ConfigError(f"option {REGISTRY_URL} is missing: {FORMAT} = jsonschema has its schemas there")
-    elif options.registry_url is None and options.schema is None:
+
+
+def _check_avro(options: ValueOptions) -> None:
+    if options.registry_url is None and options.schema is None:
         raise ConfigError(
             f"{FORMAT} = avro needs {REGISTRY_URL} (values in Confluent's framing) or {SCHEMA} (bare values)"
         )
+
+
+def _check_protobuf(options: ValueOptions) -> None:
+    if options.schema is not None:
+        said = f"{DESCRIPTORS} names a descriptor set"
+        raise ConfigError(f"option {SCHEMA} has no meaning with {FORMAT} = protobuf: {said}")
+    if (options.registry_url is None) == (options.descriptors is None):
+        raise ConfigError(
+            f"{FORMAT} = protobuf needs {REGISTRY_URL} (values in Confluent's framing) or {DESCRIPTORS} (bare values)"
+        )
+
+
+CHECKS = {"json": _check_json, "jsonschema": _check_json_schema, "avro": _check_avro, "protobuf": _check_protobuf}
+
+
+def _check_subject(options: ValueOptions, given: Mapping[str, str]) -> None:
     for name in (SUBJECT, VERSION):
         if name not in given:
             continue
@@ -82,6 +117,7 @@ def _check(options: ValueOptions, given: Mapping[str, str]) -> None:
         if options.schema is not None:
             raise ConfigError(f"options {name} and {SCHEMA} exclude each other: both choose the schema")
     if options.registry_url is not None and options.schema is None and options.subject is None:
+        other = "" if options.format == "protobuf" else f" or {SCHEMA}"
         raise ConfigError(
-            f"option {SUBJECT} or {SCHEMA} is missing: several topics may be read, and their values become one column"
+            f"option {SUBJECT}{other} is missing: several topics may be read, and their values become one column"
         )

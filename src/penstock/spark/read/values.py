@@ -16,9 +16,11 @@ again, once a worker and id.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,14 +33,14 @@ from penstock.spark.load.formats.ddl import parse_ddl
 from penstock.spark.load.formats.format import Format, Parsed
 from penstock.spark.load.formats.json import JsonFormat
 from penstock.spark.load.formats.json_schema import JsonSchemaFormat, columns_of_schema
-from penstock.spark.load.registry import AVRO, JSON, Registry
-from penstock.spark.read.value_options import FORMAT, SCHEMA, ValueOptions
+from penstock.spark.load.registry import AVRO, JSON, PROTOBUF, Registry
+from penstock.spark.read.value_options import DESCRIPTORS, FORMAT, SCHEMA, ValueOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 VALUE, ERROR, RAW = "value", "value_error", "value_raw"
-KINDS = {"avro": AVRO, "jsonschema": JSON}
+KINDS = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
 
 
 class BadValueError(PenstockError):
@@ -52,13 +54,14 @@ class ValuePlan:
     """What tasks need to know of values.
 
     `columns` are the fields that are made; `is_struct` tells a struct of them from the only one's plain type. `reader`
-    is the Avro schema that values are resolved to.
+    is the Avro or Protobuf schema that values are resolved to, `message` the message of it.
     """
 
     options: ValueOptions
     columns: pa.Schema
     is_struct: bool = True
     reader: Bundle | None = None
+    message: str | None = None
 
     @property
     def type(self) -> pa.DataType:
@@ -90,6 +93,8 @@ def spark_type(plan: ValuePlan) -> DataType:
 def _planned(options: ValueOptions, declared: DataType | None) -> ValuePlan:
     if options.format == "avro":
         return _planned_avro(options)
+    if options.format == "protobuf":
+        return _planned_protobuf(options)
     if options.schema is not None:
         return ValuePlan(options, _some(parse_ddl(options.schema)))
     if options.format == "jsonschema":
@@ -117,6 +122,26 @@ def _planned_avro(options: ValueOptions) -> ValuePlan:
     except PenstockError as error:
         raise ConfigError(str(error)) from error
     return ValuePlan(options, columns, Schema(bundle).is_record, bundle)
+
+
+def _planned_protobuf(options: ValueOptions) -> ValuePlan:
+    from penstock.spark.load.formats.protobuf import files_of
+    from penstock.spark.load.formats.protobuf_types import columns_of_message, files_of_set
+
+    bundle: Bundle
+    if options.descriptors is not None:
+        try:
+            content = Path(options.descriptors).read_bytes()
+        except OSError as error:
+            said = (error.strerror or str(error)).lower()
+            raise ConfigError(f"option {DESCRIPTORS} = {options.descriptors!r} cannot be read: {said}") from None
+        bundle = [b64encode(each).decode() for each in files_of_set(content)]
+    else:
+        assert options.subject is not None
+        assert options.registry_url is not None
+        _, bundle = Registry(options.registry_url, PROTOBUF).version(options.subject, options.version)
+    message = files_of(bundle).message(options.message)
+    return ValuePlan(options, columns_of_message(message), reader=bundle, message=message.full_name)
 
 
 def _avro_text(text: str) -> Any:
@@ -250,6 +275,11 @@ def _format_of(plan: ValuePlan) -> Format:
         assert schemas is not None
         return JsonSchemaFormat(plan.columns, schemas)
     assert plan.reader is not None
+    if options.format == "protobuf":
+        from penstock.spark.load.formats.protobuf import ProtobufFormat
+
+        assert plan.message is not None
+        return ProtobufFormat(plan.columns, (plan.reader, plan.message), schemas)
     if schemas is None:
         return AvroFormat(plan.columns, {}, {0: plan.reader}, None, (), fixed=plan.reader, header_bytes=0)
     return AvroFormat(plan.columns, {}, schemas, None, (), fixed=plan.reader)

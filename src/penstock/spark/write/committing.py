@@ -15,19 +15,19 @@ from enum import Enum
 from functools import partial
 
 from penstock.client.admin import Resource, ResourceType, create_topic, describe_configs, wait_for_topic
-from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client, Partition
-from penstock.client.reader import read_range
+from penstock.client.client import Client, Partition
 from penstock.client.transactional import FENCED, Transactions
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.records.builder import BatchBuilder
+from penstock.spark.write.committed_values import committed_values
 from penstock.spark.write.exactly_once import ExactlyOnce
 from penstock.spark.write.markers import (
     MARKER_PARTITION,
     MARKERS,
     MARKERS_CONFIGS,
-    LastMarker,
     Marker,
     is_new,
+    last_of,
 )
 from penstock.spark.write.rows import SinkError
 from penstock.spark.write.staged_files import delete, delete_until, of_others, read_staged
@@ -155,24 +155,37 @@ class Committer:
         await sending.send(work)
 
 
-async def make_markers_topic(client: Client) -> None:
-    """Makes the topic of markers if there is none, with the brokers' default replication. Raises RequestError."""
+async def make_markers_topic(client: Client, name: str = MARKERS) -> None:
+    """Makes a topic of markers if there is none, with the brokers' default replication.
+
+    Raises RequestError, SinkError.
+    """
     try:
-        await client.topic(MARKERS)
+        await client.topic(name)
     except RequestError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
     else:
         return
     try:
-        await create_topic(client, MARKERS, partitions=1, configs=MARKERS_CONFIGS)
+        await create_topic(client, name, partitions=1, configs=MARKERS_CONFIGS)
     except RequestError as refusal:
         if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise SinkError(
-                f"topic {MARKERS}, which the sink needs, cannot be made: {refusal}. Make it with one partition and"
+                f"topic {name}, which is needed here, cannot be made: {refusal}. Make it with one partition and"
                 " cleanup.policy=compact"
             ) from None
-    await wait_for_topic(client, MARKERS, expected=1)
+    await wait_for_topic(client, name, expected=1)
+
+
+async def check_markers_topic(client: Client, name: str = MARKERS) -> None:
+    """Raises SinkError unless the topic keeps the last marker of each key for ever."""
+    policies = await describe_configs(client, Resource(ResourceType.TOPIC, name), ["cleanup.policy"])
+    if [each.value for each in policies] != ["compact"]:
+        raise SinkError(
+            f"topic {name} must have cleanup.policy=compact, it has {policies[0].value}: markers would be"
+            " deleted, and batches written twice"
+        )
 
 
 async def last_marker(client: Client, sink_id: str, *, others_write: bool = False) -> Marker | None:
@@ -180,21 +193,10 @@ async def last_marker(client: Client, sink_id: str, *, others_write: bool = Fals
 
     Raises SinkError.
     """
-    place = (MARKERS, MARKER_PARTITION)
-    start = (await client.offsets([place], EARLIEST))[place].offset
-    stable = (await client.offsets([place], LATEST, isolation=READ_COMMITTED))[place].offset
-    end = (await client.offsets([place], LATEST))[place].offset  # after `stable`: what is below that has its end here
-    search = LastMarker(sink_id)
-    async for position, fetched in read_range(client, *place, start, end):
-        search.add(fetched.records, position)
-    found = search.found(stable, others_write=others_write)
+    values, hanging = await committed_values(client, (MARKERS, MARKER_PARTITION), sink_id.encode().__eq__)
+    found = last_of(values, hanging, sink_id, others_write=others_write)
     if found is None:
-        policies = await describe_configs(client, Resource(ResourceType.TOPIC, MARKERS), ["cleanup.policy"])
-        if [each.value for each in policies] != ["compact"]:
-            raise SinkError(
-                f"topic {MARKERS} must have cleanup.policy=compact, it has {policies[0].value}: markers would be"
-                " deleted, and batches written twice"
-            )
+        await check_markers_topic(client)
     return found
 
 

@@ -1,22 +1,18 @@
 """Which batch of a sink was committed last: one record a sink in a compacted topic, written in the same transaction.
 
 The topic is `__penstock_sinks`: one partition, `cleanup.policy=compact`; the key is the sink's id, the value a JSON
-object of `version`, `query` and `batch` (null for a write that is no stream). A reader must not be held up by the open
-transactions of other sinks, as the last stable offset would: it reads up to the high watermark, and takes each
-transaction's own marker for the word on whether it was committed. Its own sink has none open, since the sink has just
-become its transactional id's producer.
+object of `version`, `query` and `batch` (null for a write that is no stream). A reader is not held up by the open
+transactions of other sinks (`committed_values`); its own has none open, since the sink has just become its
+transactional id's producer.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from penstock.records.batch import BatchHeader, Buffer, check_crc, entries
-from penstock.records.compression import Contexts
-from penstock.records.control import ControlType, control_type
-from penstock.records.reader import bounded, records
 from penstock.spark.write.rows import SinkError
 
 MARKERS = "__penstock_sinks"
@@ -60,62 +56,19 @@ def decoded(value: bytes, sink_id: str) -> Marker:
     )
 
 
-class LastMarker:
-    """Finds the last committed marker of a sink in the topic's batches, which are given in order.
+def last_of(values: Mapping[bytes, bytes], hanging: int | None, sink_id: str, *, others_write: bool) -> Marker | None:
+    """The marker of a sink among the committed values, None if it has committed nothing.
 
-    Args:
-        sink_id: whose.
+    `hanging` is the offset of a record of it whose transaction is open: where `others_write` it is passed over;
+    otherwise nobody is left to end it, and SinkError is raised.
     """
-
-    def __init__(self, sink_id: str) -> None:
-        self._sink_id = sink_id
-        self._key = sink_id.encode()
-        self._decompress = bounded(Contexts())
-        self._committed: bytes | None = None
-        self._pending: dict[int, tuple[int, bytes | None]] = {}
-
-    def add(self, view: Buffer, start: int) -> None:
-        """Takes the whole batches of a fetch from the offset `start` on."""
-        for position, header in entries(view):
-            if header.next_offset <= start:
-                continue
-            check_crc(view, position, header)
-            if header.is_control:
-                self._ended(view, position, header)
-                continue
-            for record in records(view, header, position, self._decompress):
-                if record.key != self._key:
-                    continue
-                if header.is_transactional:
-                    self._pending[header.producer_id] = (record.offset, record.value)
-                else:
-                    self._committed = record.value
-
-    def _ended(self, view: Buffer, position: int, header: BatchHeader) -> None:
-        first = next(records(view, header, position, self._decompress), None)
-        if first is None or first.key is None or header.producer_id not in self._pending:
-            return
-        _, value = self._pending.pop(header.producer_id)
-        if control_type(first.key) is ControlType.COMMIT:
-            self._committed = value
-
-    def found(self, last_stable_offset: int, *, others_write: bool = False) -> Marker | None:
-        """The marker, or None if the sink has committed nothing.
-
-        A record below the last stable offset whose marker is gone was committed: the cleaner drops what was aborted.
-        One above it is of a transaction that is open: where `others_write` it is passed over; otherwise nobody is left
-        to end it, and SinkError is raised.
-        """
-        for offset, value in sorted(self._pending.values(), key=lambda pair: pair[0]):
-            if offset >= last_stable_offset:
-                if others_write:
-                    continue
-                raise SinkError(
-                    f"a transaction of sink {self._sink_id} hangs in {MARKERS}-{MARKER_PARTITION} at offset {offset};"
-                    " `penstock transactions hanging` shows it and how to end it"
-                )
-            self._committed = value
-        return None if self._committed is None else decoded(self._committed, self._sink_id)
+    if hanging is not None and not others_write:
+        raise SinkError(
+            f"a transaction of sink {sink_id} hangs in {MARKERS}-{MARKER_PARTITION} at offset {hanging};"
+            " `penstock transactions hanging` shows it and how to end it"
+        )
+    value = values.get(sink_id.encode())
+    return None if value is None else decoded(value, sink_id)
 
 
 def is_new(

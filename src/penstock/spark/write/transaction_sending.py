@@ -1,9 +1,10 @@
 """Sending the batches of a transaction: many requests in flight, and the order of each partition kept.
 
-Of each partition some batches are under way at once (SINK_IN_FLIGHT_PER_PARTITION), on one connection, where brokers
-take them in order. If one fails for now, its successors fail for its sake: all that is under way is waited for, and the
-first that is not acknowledged is sent again, and those after it. A broker that has a batch already says so, and does
-not append it twice.
+Of each partition some batches are under way at once (SINK_IN_FLIGHT_PER_PARTITION, or what the caller says), on one
+connection, where brokers take them in order. If one fails for now, its successors fail for its sake: all that is under
+way is waited for, and the first that is not acknowledged is sent again, and those after it. A broker that has a batch
+already says so, and does not append it twice; it remembers the last five of a partition only, so of more in flight one
+whose answer was lost may end the transaction, which then begins anew.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from penstock.client.client import Client, Partition
@@ -21,7 +22,6 @@ from penstock.client.transactional import Transactions
 from penstock.errors import ErrorCode, PenstockError, UnreachableError
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.spark.limits import SINK_IN_FLIGHT, SINK_IN_FLIGHT_PER_PARTITION
-from penstock.spark.write.exactly_once import ExactlyOnce
 from penstock.spark.write.rows import SinkError
 
 ACKS_ALL = -1
@@ -41,28 +41,54 @@ class Refusal(NamedTuple):
     why: str
 
 
+class Times(Protocol):
+    """How long sending may take, in milliseconds, as in Kafka's producers; see `ExactlyOnce`."""
+
+    @property
+    def transaction_timeout_ms(self) -> int: ...
+
+    @property
+    def request_timeout_ms(self) -> int: ...
+
+    @property
+    def delivery_timeout_ms(self) -> int: ...
+
+
+class InFlight(NamedTuple):
+    """Batches that may be under way at once: of a partition, and of all together."""
+
+    per_partition: int = SINK_IN_FLIGHT_PER_PARTITION
+    total: int = SINK_IN_FLIGHT
+
+
+USUAL = InFlight()
+
+
 class TransactionSending:
     """Sends the batches of one transaction.
 
     Args:
         client: connected.
         transactions: open; the partitions have joined.
-        options: the sink's, with its times.
+        options: how long it may take.
         sent: told of each batch that a broker has acknowledged.
+        in_flight: how many batches at once.
     """
 
     def __init__(
         self,
         client: Client,
         transactions: Transactions,
-        options: ExactlyOnce,
+        options: Times,
         sent: Callable[[Partition], None] = lambda partition: None,
+        in_flight: InFlight = USUAL,
     ) -> None:
         self._client = client
         self._transactions = transactions
         self._options = options
         self._deadline = asyncio.get_running_loop().time() + options.transaction_timeout_ms / 1000
-        self._room = asyncio.Semaphore(SINK_IN_FLIGHT)
+        self._in_flight = in_flight
+        self._room = asyncio.Semaphore(in_flight.total)
         self._sent = sent
         self._stopped = False
 
@@ -138,7 +164,7 @@ class TransactionSending:
         failure: PenstockError | None = None
         while True:
             goes_on = refusal is None and failure is None and not self._stopped
-            while goes_on and begun < len(pieces) and len(under_way) < SINK_IN_FLIGHT_PER_PARTITION:
+            while goes_on and begun < len(pieces) and len(under_way) < self._in_flight.per_partition:
                 await self._room.acquire()
                 produce = self._produce(connection, topic_id, partition, pieces[begun])
                 under_way.append(asyncio.create_task(produce))
@@ -194,7 +220,7 @@ class TransactionSending:
         if code in LARGE:
             raise SinkError(
                 f"a batch for {partition[0]}-{partition[1]} is larger than the topic's max.message.bytes ({code.name}):"
-                " raise that, or lower kafka.batch.size; a record alone may be too large"
+                " raise that, or lower the batch.size of who builds it; a record alone may be too large"
             )
         self._transactions.refused(code, message and f"{partition[0]}-{partition[1]}: {message}")
         raise AssertionError(code)

@@ -22,7 +22,11 @@ class Registry:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                status, answer = registry.answer(self.path.partition("?")[0].strip("/").split("/"))
+                path, _, query = self.path.partition("?")
+                status, answer = registry.answer(path.strip("/").split("/"))
+                protobuf = isinstance(answer, dict) and answer.get("schemaType") == "PROTOBUF"
+                if protobuf and "format=serialized" not in query:
+                    answer["schema"] = 'syntax = "proto3";'
                 body = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
@@ -61,6 +65,8 @@ class Registry:
                 return 404, {"error_code": 40403, "message": "not found"}
 
     def told(self, number: int) -> dict[str, Any]:
+        if self.kinds[number] == "PROTOBUF":
+            return {"schema": self.schemas[number - 1], "schemaType": "PROTOBUF"}
         kind = {} if (given := self.kinds.get(number)) is None else {"schemaType": given}
         return {"schema": json.dumps(self.schemas[number - 1]), **kind}
 

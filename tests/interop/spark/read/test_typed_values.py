@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 pytest.importorskip("fastavro", reason="needs penstock[avro]")
 
 from interop.spark.load.schema_registry import Registry, avro
+from support.protobuf import ORDERS, as_base64, descriptor_set, framed, of
 
 from penstock.testing.broker import LocalBroker
 
@@ -196,11 +197,42 @@ def test_framed_json_and_bare_avro(spark: SparkSession, broker: LocalBroker, top
     assert [row.value and row.value.page for row in rows(frame)] == ["/bare", None]
 
 
+def test_protobuf_with_a_registry_and_with_a_descriptor_set(
+    spark: SparkSession, broker: LocalBroker, topic: str, registry: Registry, tmp_path: Path
+) -> None:
+    number = registry.register(topic, as_base64(ORDERS), "PROTOBUF")
+    order = of(ORDERS, "shop.Order")
+    whole = order(page="/", at={"seconds": 5}, took={"seconds": 1}, status=1, tags=["a"], by={"k": 2}, big=2**64 - 1)
+    whole.who.id = 7
+    publish(broker, topic, [framed(number, whole, b"\0"), framed(number + 9, whole, b"\0"), None, b"poison"])
+    frame = read(spark, broker, topic, **{"value.format": "protobuf", "schema.registry.url": registry.url})
+    found = rows(frame)
+    value = found[0].value
+    assert (value.page, value.at.timestamp(), value.took.total_seconds()) == ("/", 5.0, 1.0)
+    assert (value.status, value.tags, value.by, value.big, value.who.id) == ("PAID", ["a"], {"k": 2}, 2**64 - 1, 7)
+    assert (value.note, value.child) == (None, None)
+    assert [row.value for row in found[1:]] == [None] * 3
+    assert found[1].value_error == f"the registry knows no schema {number + 9}"
+    assert [row.value_raw and bytes(row.value_raw) for row in found[2:]] == [None, b"poison"]
+    bare = f"{topic}-bare"
+    broker.create_topic(bare, 1)
+    publish(broker, bare, [whole.SerializeToString(), b"\xff"])
+    (tmp_path / "orders.desc").write_bytes(descriptor_set(ORDERS))
+    options = {"value.format": "protobuf", "value.descriptors": str(tmp_path / "orders.desc")}
+    frame = read(spark, broker, bare, **options, **{"value.message": "shop.Order"})
+    assert [row.page for row in rows(frame.select("offset", "value.page"))] == ["/", None]
+    with pytest.raises(
+        Exception, match=r"there is no message shop.Odor \(those of orders.proto: shop.Order, shop.Refund"
+    ):
+        read(spark, broker, bare, **options, **{"value.message": "shop.Odor"})
+
+
 def test_what_cannot_be_read_is_said_when_the_frame_is_made(
     spark: SparkSession, broker: LocalBroker, topic: str, registry: Registry
 ) -> None:
     for options, said in (
-        ({"value.format": "protobuf"}, "not supported yet"),
+        ({"value.format": "protobuf"}, "protobuf needs penstock.schema.registry.url"),
+        ({"value.format": "protobuf", "value.descriptors": "/no/such.desc"}, "cannot be read: no such file"),
         ({"value.format": "json"}, "penstock.value.schema is missing"),
         ({"value.format": "avro", "schema.registry.url": registry.url}, f"has no version of the subject {topic}-value"),
     ):

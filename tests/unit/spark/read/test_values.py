@@ -266,8 +266,10 @@ def test_a_schema_of_the_frame_declares_json_and_chooses_fields_of_a_schema(regi
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"penstock.value.format": "protobuf"}, "protobuf' is not supported yet: json, avro and jsonschema are"),
-        ({"penstock.value.format": "xml"}, "must be one of json, avro, jsonschema"),
+        ({"penstock.value.format": "protobuf"}, "protobuf needs penstock.schema.registry.url .* or .*descriptors"),
+        ({"penstock.value.format": "protobuf", "penstock.value.schema": "a int"}, "descriptors names a descriptor set"),
+        ({"penstock.value.message": "a.B"}, "message has no meaning with penstock.value.format = json"),
+        ({"penstock.value.format": "xml"}, "must be one of json, avro, jsonschema, protobuf"),
         ({"penstock.value.format": "avro"}, "needs penstock.schema.registry.url .* or penstock.value.schema"),
         ({"penstock.value.format": "jsonschema"}, "penstock.schema.registry.url is missing"),
         ({"penstock.schema.registry.url": "http://a"}, "no meaning with penstock.value.format = json"),

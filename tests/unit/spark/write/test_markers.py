@@ -6,7 +6,8 @@ import pytest
 
 from penstock.records.builder import BatchBuilder
 from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
-from penstock.spark.write.markers import LastMarker, Marker, decoded, is_new
+from penstock.spark.write.committed_values import CommittedValues
+from penstock.spark.write.markers import Marker, decoded, is_new, last_of
 from penstock.spark.write.rows import SinkError
 
 SINK, OTHER = "counts", "sums"
@@ -37,10 +38,10 @@ class Log:
         )
         self.end += 1
 
-    def last(self, stable: int = EVERYTHING, start: int = 0) -> Marker | None:
-        search = LastMarker(SINK)
+    def last(self, stable: int = EVERYTHING, start: int = 0, *, others_write: bool = False) -> Marker | None:
+        search = CommittedValues(SINK.encode().__eq__)
         search.add(memoryview(self.content), start)
-        return search.found(stable)
+        return last_of(*search.found(stable), SINK, others_write=others_write)
 
 
 @pytest.fixture
@@ -89,9 +90,7 @@ def test_one_that_another_writer_has_open_is_passed_over(log: Log) -> None:
     log.record(1, 3)
     log.ends(1)
     log.record(2, 4)
-    search = LastMarker(SINK)
-    search.add(memoryview(log.content), 0)
-    assert search.found(2, others_write=True) == Marker("q", 3)
+    assert log.last(stable=2, others_write=True) == Marker("q", 3)
 
 
 def test_a_write_is_new_unless_another_was_committed_while_it_ran() -> None:

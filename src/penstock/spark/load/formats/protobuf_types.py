@@ -1,0 +1,233 @@
+"""Messages of Protobuf as columns: the descriptors of a schema, and what a field's value becomes.
+
+Descriptors come as serialized FileDescriptorProtos, each after those that it imports; the files `google/protobuf/*`
+that come with the library need not be among them.
+
+    protobuf                              column
+    bool, string, bytes, float, double    as they are
+    int32 and kin; int64 and kin          int; bigint
+    uint32, fixed32; uint64, fixed64      bigint; decimal(20, 0): Spark has no unsigned types
+    an enum                               its name as text, the number where a value has none
+    repeated, map, message                array, map, struct
+    Timestamp; Duration; wrappers         timestamp; interval; the wrapped type
+    Struct, Value, ListValue, FieldMask,  JSON text
+    what contains itself, what has no field
+
+Fields that have presence are null where they are not set; others have their default, as Protobuf says.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf import descriptor_pool, json_format, message_factory
+from google.protobuf.descriptor import FieldDescriptor as Field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import DecodeError
+
+from penstock.errors import ConfigError
+from penstock.spark.load.formats.format import Rejected
+
+Convert = Callable[[Any], Any]
+BUNDLED = (
+    "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
+    "wrappers",
+)  # fmt: skip
+SIMPLE: dict[int, pa.DataType] = {
+    Field.CPPTYPE_INT32: pa.int32(),
+    Field.CPPTYPE_INT64: pa.int64(),
+    Field.CPPTYPE_UINT32: pa.int64(),
+    Field.CPPTYPE_UINT64: pa.decimal128(20, 0),
+    Field.CPPTYPE_DOUBLE: pa.float64(),
+    Field.CPPTYPE_FLOAT: pa.float32(),
+    Field.CPPTYPE_BOOL: pa.bool_(),
+    Field.CPPTYPE_ENUM: pa.string(),
+}
+AS_JSON = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "FieldMask"))
+WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class Files:
+    """The files of one schema. Raises ConfigError if they make none.
+
+    Args:
+        serialized: FileDescriptorProtos; the last one is the schema's own.
+    """
+
+    def __init__(self, serialized: Sequence[bytes]) -> None:
+        self._pool = descriptor_pool.DescriptorPool()
+        self._added: set[str] = set()
+        try:
+            files = [FileDescriptorProto.FromString(each) for each in serialized]
+            for each in files:
+                self._add(each)
+            self._own = self._pool.FindFileByName(files[-1].name)
+        except (DecodeError, KeyError, TypeError, IndexError) as error:
+            said = str(error).strip("'\"") or type(error).__name__
+            raise ConfigError(f"these are no descriptors of Protobuf that fit together: {said}") from None
+
+    def _add(self, file: FileDescriptorProto) -> None:
+        if file.name in self._added:
+            return
+        self._added.add(file.name)
+        for name in file.dependency:
+            short = name.removeprefix("google/protobuf/").removesuffix(".proto")
+            if name not in self._added and name.startswith("google/protobuf/") and short in BUNDLED:
+                module = importlib.import_module(f"google.protobuf.{short}_pb2")
+                self._add(FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb))
+        self._pool.AddSerializedFile(file.SerializeToString())
+
+    def message(self, name: str | None) -> Any:
+        """The descriptor of a message by its full name; without one, of the first message. Raises ConfigError."""
+        messages = list(self._own.message_types_by_name.values())
+        if name is None:
+            if not messages:
+                raise ConfigError(f"{self._own.name} has no message")
+            return messages[0]
+        try:
+            return self._pool.FindMessageTypeByName(name)
+        except KeyError:
+            known = ", ".join(each.full_name for each in messages) or "none"
+            raise ConfigError(f"there is no message {name} (those of {self._own.name}: {known})") from None
+
+    def at(self, path: Sequence[int]) -> Any:
+        """The descriptor of the message that a path of indexes names. Raises Rejected."""
+        found, inner = None, list(self._own.message_types_by_name.values())
+        for index in path:
+            if index >= len(inner):
+                raise Rejected(f"the schema has no message with the indexes {list(path)}")
+            found, inner = inner[index], list(inner[index].nested_types)
+        return found
+
+
+def files_of_set(content: bytes) -> list[bytes]:
+    """The files of a FileDescriptorSet, as `protoc --include_imports --descriptor_set_out` writes it.
+
+    Raises ConfigError.
+    """
+    try:
+        files = FileDescriptorSet.FromString(content).file
+    except DecodeError as error:
+        raise ConfigError(f"this is no descriptor set: {error}") from None
+    if not files:
+        raise ConfigError("the descriptor set has no files")
+    return [each.SerializeToString() for each in files]
+
+
+def columns_of_message(message: Any) -> pa.Schema:
+    """The columns of a message. Raises ConfigError for one without fields."""
+    if not message.fields:
+        raise ConfigError(f"message {message.full_name} has no fields, so it has no columns")
+    return pa.schema([(field.name, _field(field, (message.full_name,))[0]) for field in message.fields])
+
+
+class Reader:
+    """Makes rows of messages of one type.
+
+    Args:
+        message: its descriptor.
+        names: the fields that are wanted.
+    """
+
+    def __init__(self, message: Any, names: Sequence[str]) -> None:
+        self._class = message_factory.GetMessageClass(message)
+        self._fields = [(name, _getter(message.fields_by_name[name], (message.full_name,))) for name in names]
+
+    def row(self, content: bytes) -> dict[str, Any]:
+        """The fields of one message. Raises Rejected."""
+        found = self._class()
+        try:
+            found.ParseFromString(content)
+        except DecodeError as error:
+            raise Rejected(f"no value of its Protobuf schema: {error}") from None
+        if not found.IsInitialized():
+            raise Rejected(f"required fields are missing: {', '.join(found.FindInitializationErrors())}")
+        return {name: get(found) for name, get in self._fields}
+
+
+def _getter(field: Any, within: tuple[str, ...]) -> Convert:
+    """What takes a field's value from a message: null where it has presence and is not set."""
+    name, (_, convert) = field.name, _field(field, within)
+    if field.has_presence and not _repeated(field):
+        return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
+    return lambda message: convert(getattr(message, name))
+
+
+def _repeated(field: Any) -> bool:
+    return bool(field.is_repeated) if hasattr(field, "is_repeated") else field.label == Field.LABEL_REPEATED
+
+
+def _field(field: Any, within: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
+    """The type of a field's column, and the conversion of its values."""
+    kind = field.message_type
+    if kind is not None and kind.GetOptions().map_entry:
+        key, key_of = _single(kind.fields_by_name["key"], within)
+        value, value_of = _single(kind.fields_by_name["value"], within)
+        return pa.map_(key, value), lambda given: [(key_of(k), value_of(given[k])) for k in given]
+    single, convert = _single(field, within)
+    if _repeated(field):
+        return pa.list_(single), lambda given: [convert(each) for each in given]
+    return single, convert
+
+
+def _single(field: Any, within: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
+    if field.cpp_type == Field.CPPTYPE_STRING:
+        return (pa.binary() if field.type == Field.TYPE_BYTES else pa.string()), _same
+    if field.cpp_type == Field.CPPTYPE_ENUM:
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return pa.string(), lambda given: names.get(given, str(given))
+    if field.cpp_type != Field.CPPTYPE_MESSAGE:
+        return SIMPLE[field.cpp_type], _same
+    return _message(field.message_type, within)
+
+
+def _message(message: Any, within: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
+    name = message.full_name
+    if name == "google.protobuf.Timestamp":
+        return pa.timestamp("us", tz="UTC"), _timestamp
+    if name == "google.protobuf.Duration":
+        return pa.duration("us"), _duration
+    if name in WRAPPERS:
+        kind, convert = _single(message.fields_by_name["value"], within)
+        return kind, lambda given: convert(given.value)
+    if name in AS_JSON or name in within or not message.fields:
+        return pa.string(), _text
+    inner = (*within, name)
+    kind = pa.struct([(field.name, _field(field, inner)[0]) for field in message.fields])
+    getters = [(field.name, _getter(field, inner)) for field in message.fields]
+    return kind, lambda given: {each: get(given) for each, get in getters}
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _timestamp(value: Any) -> datetime.datetime:
+    try:
+        return EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+    except OverflowError:
+        raise Rejected(f"a timestamp is out of range: {value.seconds} s") from None
+
+
+def _duration(value: Any) -> datetime.timedelta:
+    try:
+        return datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+    except OverflowError:
+        raise Rejected(f"a duration is out of range: {value.seconds} s") from None
+
+
+def _text(value: Any) -> str:
+    try:
+        plain = json_format.MessageToDict(value, preserving_proto_field_name=True)
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Rejected(f"cannot be written as JSON text: {error}") from None

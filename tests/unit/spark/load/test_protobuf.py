@@ -1,0 +1,166 @@
+"""Protobuf values as columns: types, presence, framing with message indexes, versions, and what does not fit."""
+
+from __future__ import annotations
+
+import datetime
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("google.protobuf", reason="needs penstock[spark]")
+
+import pyarrow as pa
+from support.protobuf import ORDER, ORDERS, REFUND, Field, as_base64, descriptor_set, field, file, framed, message, of
+
+from penstock.errors import ConfigError
+from penstock.spark.load.formats.format import Rejected
+from penstock.spark.load.formats.protobuf import ProtobufFormat, files_of, path_of
+from penstock.spark.load.formats.protobuf_types import Files, columns_of_message, files_of_set
+from penstock.spark.load.registry import NO_DESCRIPTORS, named_descriptor
+
+BUNDLE = [as_base64(ORDERS)]
+COLUMNS = columns_of_message(files_of(BUNDLE).message("shop.Order"))
+Order, Refund = of(ORDERS, "shop.Order"), of(ORDERS, "shop.Refund")
+
+
+def reading(schemas: Mapping[int, Any] | None = None, *names: str) -> ProtobufFormat:
+    columns = pa.schema([COLUMNS.field(name) for name in names]) if names else COLUMNS
+    return ProtobufFormat(columns, (BUNDLE, "shop.Order"), schemas)
+
+
+def one(value: bytes, schemas: Mapping[int, Any] | None = None) -> Any:
+    """The row of one value, or why it was rejected."""
+    parsed = reading(schemas).parse("t", pa.array([value], pa.binary()))
+    return parsed.rejected[0] if parsed.rejected else parsed.columns.to_pylist()[0]
+
+
+def test_every_kind_of_field_has_a_column() -> None:
+    assert {each.name: str(each.type) for each in COLUMNS} == {
+        "page": "string", "note": "string", "at": "timestamp[us, tz=UTC]", "took": "duration[us]", "status": "string",
+        "tags": "list<item: string>", "by": "map<string, int32>", "who": "struct<id: int64>",
+        "big": "decimal128(20, 0)", "child": "string", "price": "double", "more": "string", "data": "binary",
+        "small": "int64",
+    }  # fmt: skip
+    value = Order(page="/\u00e9", at={"seconds": -1, "nanos": 5000}, status=7, tags=["a", "b"], big=2**64 - 1)
+    value.child.page, value.price.value, value.data, value.small = "inner", 0.0, b"\0\xff", 2**32 - 1
+    value.more["x"] = [1, None]
+    value.by["k"] = 2
+    row = one(value.SerializeToString())
+    assert row == {
+        "page": "/\u00e9", "note": None, "at": datetime.datetime(1969, 12, 31, 23, 59, 59, 5, datetime.UTC),
+        "took": None, "status": "7", "tags": ["a", "b"], "by": [("k", 2)], "who": None, "big": 2**64 - 1,
+        "child": '{"page":"inner"}', "price": 0.0, "more": '{"x":[1.0,null]}', "data": b"\0\xff", "small": 2**32 - 1,
+    }  # fmt: skip
+
+
+def test_without_presence_a_field_that_is_not_set_has_its_default() -> None:
+    row = one(b"")
+    assert (row["page"], row["note"], row["status"], row["tags"], row["by"]) == ("", None, "NEW", [], [])
+    assert one(Order(note="").SerializeToString())["note"] == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [(b"\0", None), (b"\2\0", None), (b"\2\2", "the value is a shop.Refund, the column is of shop.Order")],
+)
+def test_the_message_indexes_say_which_message_it_is(path: bytes, said: str | None) -> None:
+    row = one(framed(3, Order(page="/"), path), {3: BUNDLE})
+    assert row == said if said else row["page"] == "/"
+
+
+def test_nested_messages_have_paths() -> None:
+    parsed = ProtobufFormat(pa.schema([("id", pa.int64())]), (BUNDLE, "shop.Order.Who"), {3: BUNDLE})
+    who = of(ORDERS, "shop.Order.Who")(id=9)
+    found = parsed.parse("t", pa.array([framed(3, who, b"\4\0\2")], pa.binary()))
+    assert found.columns.to_pylist() == [{"id": 9}]
+
+
+def test_versions_are_read_by_field_numbers() -> None:
+    newer = file(message("Order", field(1, "path", Field.TYPE_STRING), field(99, "extra", Field.TYPE_INT32)))
+    value = of(newer, "shop.Order")(path="/new", extra=5)
+    row = one(framed(4, value, b"\0"), {4: [as_base64(newer)]})
+    assert (row["page"], row["note"]) == ("/new", None)
+
+
+def test_imports_are_given_before_and_well_known_ones_need_not_be() -> None:
+    base = file(message("Item", field(1, "name", Field.TYPE_STRING)), name="base.proto")
+    user = file(
+        message("Cart", field(1, "items", Field.TYPE_MESSAGE, of="shop.Item", repeated=True)),
+        name="cart.proto",
+        imports=("base.proto",),
+    )
+    both = [as_base64(base), as_base64(user)]
+    columns = columns_of_message(files_of(both).message(None))
+    assert str(columns.field("items").type) == "list<item: struct<name: string>>"
+    assert [b64encode(each).decode() for each in files_of_set(descriptor_set(base, user))] == both
+    with pytest.raises(ConfigError, match=r"no descriptors of Protobuf that fit together.*base.proto"):
+        files_of(both[1:])
+
+
+GOOD = framed(3, Order(page="/"), b"\0")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (b"", "no schema id"),
+        (b"\0\0\0\0\3", "no message indexes"),
+        (b"\0\0\0\0\3\x80\x80\x80\x80\x80\x80", "no message indexes"),
+        (b"\0\0\0\0\3\1", "the list of message indexes has -1"),
+        (b"\0\0\0\0\3\2\1", "a message index is -1"),
+        (b"\0\0\0\0\3\2\x7e", "the schema has no message with the indexes [63]"),
+        (b"\0\0\0\0\3\xfe\xff\xff\xff\x0f", "the list of message indexes has"),
+        (b"\1" + GOOD[1:], "no schema id"),
+        (GOOD[:-1], "no value of its Protobuf schema"),
+        (GOOD + b"\xff", "no value of its Protobuf schema"),
+        (b"\0\0\0\0\7\0", "the registry knows no schema 7"),
+        (b"\0\0\0\0\x08\0", "the schema is AVRO"),
+        (b"\0\0\0\0\x09\0", "schema 9: these are no descriptors"),
+    ],
+)
+def test_what_is_no_such_value_is_rejected_and_the_others_stay(value: bytes, said: str) -> None:
+    schemas = {3: BUNDLE, 8: "the schema is AVRO, not Protobuf", 9: [b64encode(b"\xff").decode()]}
+    found = reading({**schemas, 7: None}, "page").parse("t", pa.array([GOOD, value, GOOD], pa.binary()))
+    assert found.rejected[1].startswith(said)
+    assert found.kept is not None
+    assert (found.kept.to_pylist(), found.columns.to_pylist()) == ([0, 2], [{"page": "/"}] * 2)
+
+
+def test_a_time_that_no_column_holds_is_rejected() -> None:
+    assert str(one(Order(at={"seconds": 2**62}).SerializeToString())).startswith("a timestamp is out of range")
+
+
+def test_what_is_no_schema_is_refused() -> None:
+    for content in (b"", b"\xff"):
+        with pytest.raises(ConfigError):
+            files_of_set(content)
+    with pytest.raises(ConfigError, match=r"there is no message shop.Odor \(those of orders.proto: shop.Order, shop.R"):
+        files_of(BUNDLE).message("shop.Odor")
+    with pytest.raises(ConfigError, match="has no message"):
+        Files([file(name="none.proto").SerializeToString()]).message(None)
+    with pytest.raises(ConfigError, match=r"message shop\.Empty has no fields"):
+        columns_of_message(Files([file(message("Empty")).SerializeToString()]).message(None))
+
+
+def test_a_registrys_text_is_told_from_descriptors() -> None:
+    assert named_descriptor('syntax = "proto3"; message A { int32 b = 1; }', None) is None
+    assert "penstock.value.descriptors" in NO_DESCRIPTORS
+    named = named_descriptor(as_base64(file(ORDER, REFUND, name="")), "a/b.proto")
+    assert named is not None
+    assert files_of([named]).message(None).file.name == "a/b.proto"
+
+
+@given(st.binary(max_size=40))
+def test_no_bytes_do_worse_than_be_rejected(content: bytes) -> None:
+    one(content)
+    one(b"\0\0\0\0\3" + content, {3: BUNDLE})
+    try:
+        path, end = path_of(b"\0\0\0\0\3" + content)
+    except Rejected:
+        return
+    assert end <= 5 + len(content)
+    assert all(index >= 0 for index in path)
