@@ -2,8 +2,10 @@
 
 from penstock.config.values import MiB
 
-RESULT_TABLE_FILES_MAX = 100
-"""Files of a Delta table of results; a batch that leaves more has them compacted."""
+RESULT_BATCHES_PER_CLEANING = 100
+"""After so many batches of a query the files that they replaced in its tables of results are looked through."""
+RESULT_KEEP_HOURS = 168
+"""Those that are older are deleted; until then readers of older versions have them."""
 PIPELINES_PER_RUN = 64
 """Pipelines that one run shares a session among; more need another run."""
 PIPELINE_POLL_MS = 250

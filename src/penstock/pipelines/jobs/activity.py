@@ -7,8 +7,9 @@ From a topic of views and clicks (JSON, see `events.CLICK`) it keeps
 - `sessions`: one row a visit that has ended, with its first and last page;
 
 as Delta tables, and writes the pages' counts back to a topic for whoever builds feeds from them. The tables hold what
-the records say, exactly once: rows are upserted by key, so a batch that is repeated after a crash changes nothing. The
-topic of counts is at least once; each of its records holds a whole count, so that the latest of a key is right.
+the records say, exactly once: tasks upsert the rows by key, and a batch that is repeated after a crash is known by its
+number. The topic of counts is at least once; each of its records holds a whole count, so that the latest of a key is
+right.
 
 Late events: one whose minute closed `late_seconds` before the newest event is dropped, and Spark counts it
 (numRowsDroppedByWatermark). To change the job, copy this file and name it in a pipeline's TOML: `job = "file.py:run"`.
@@ -16,12 +17,13 @@ Late events: one whose minute closed `late_seconds` before the newest event is d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.pipelines.job import Job, Option
 from penstock.pipelines.jobs.events import clicks
 from penstock.pipelines.jobs.options import CLICK_OPTIONS, TABLES, rocksdb, start, table_path
+from penstock.pipelines.jobs.tables import Write, results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,33 +110,31 @@ def run(context: Context) -> Sequence[StreamingQuery]:
     path = table_path(context)
     counts_topic = options["counts_topic"]
     to_topic = {**context.source(), "topic": counts_topic} if counts_topic else None
-    queries.append(start(context, per_minute(events), "counts", keep(path("counts"), COUNT_KEYS, to_topic)))
+    counts = keep(results(context, path("counts"), "counts", COUNT_KEYS), to_topic)
+    queries.append(start(context, per_minute(events), "counts", counts))
     if options["popular"]:
         window = {"seconds": options["popular_seconds"], "slide_seconds": options["popular_slide_seconds"]}
         leading = popular(events, **window, top=options["popular"])
-        queries.append(start(context, leading, "popular", keep(path("popular"), POPULAR_KEYS)))
+        queries.append(start(context, leading, "popular", results(context, path("popular"), "popular", POPULAR_KEYS)))
     if options["sessions"]:
         with rocksdb(context.spark):
             visits = sessions(events, gap_seconds=options["session_gap_seconds"])
-            queries.append(start(context, visits, "sessions", keep(path("sessions"), SESSION_KEYS), mode="append"))
+            ended = results(context, path("sessions"), "sessions", SESSION_KEYS)
+            queries.append(start(context, visits, "sessions", ended, mode="append"))
     return queries
 
 
-def keep(path: str, keys: Sequence[str], to_topic: dict[str, str] | None = None) -> Callable[[Any, int], None]:
-    """Returns the function that writes a batch to the table, and its page counts to a topic if one is named."""
+def keep(write: Write, to_topic: Mapping[str, str] | None) -> Write:
+    """Returns the function that writes a batch to its table, and before that the page counts to a topic, if told to."""
 
-    def write(rows: Any, _batch: int) -> None:
+    def both(rows: DataFrame, number: int) -> None:
         from penstock.pipelines.jobs.activity import feed
-        from penstock.pipelines.jobs.tables import upsert
 
-        found = rows.toArrow()
-        if to_topic is not None and found.num_rows:
-            feed(rows.sparkSession.createDataFrame(found)).write.format("penstock").options(**to_topic).mode(
-                "append"
-            ).save()
-        upsert(path, found, keys)
+        if to_topic is not None:
+            feed(rows).write.format("penstock").options(**to_topic).mode("append").save()
+        write(rows, number)
 
-    return write
+    return both
 
 
 JOB = Job(

@@ -12,20 +12,22 @@ core, the disk, the API). From all of them come the Delta tables
 - `alerts`: episodes of values beyond a threshold, or far from what they were lately;
 - `summary`: one row a service and metric, over the last hour.
 
-Rows are upserted by key, so a repeated batch changes nothing. Late events count until their hour has closed
+Tasks upsert the rows by key, and a repeated batch is known by its number. Late events count until their hour has closed
 (`late_seconds` after it ended); Spark counts later ones (numRowsDroppedByWatermark).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.job import REQUIRED, Job, Option
+from penstock.pipelines.jobs.episodes import GONE
 from penstock.pipelines.jobs.events import TIME_MS_MAX
 from penstock.pipelines.jobs.options import AHEAD_SECONDS, LATE_SECONDS, STARTING, TABLES, start, table_path
+from penstock.pipelines.jobs.tables import Write, results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 IDENTITIES = ("core", "disk", "interface", "api", "topic", "name")
 NO_METRICS = ("time_ms", "host", "kind", "pid")
 RESOLUTIONS = (10, 60, 3600)
+HOUR_US = 3_600_000_000
 SERIES = ("host", "service", "metric")
 ROLLUP_KEYS = ("seconds", "start", *SERIES)
 ALERT_KEYS = (*SERIES, "rule")
@@ -208,67 +211,68 @@ def run(context: Context) -> Sequence[StreamingQuery]:
     rolled = rollups(measurements(events, options["identities"]))
     to_topic = {**context.source(), "topic": options["alerts_topic"]} if options["alerts_topic"] else None
     path = table_path(context)
-    paths = {name: path(name) for name in ("rollups", "alerts", "summary")}
-    write = keep(paths, list(options["rules"]), options["change_deviations"], to_topic)
+    writes = {
+        "rollups": results(context, path("rollups"), "rollups", ROLLUP_KEYS),
+        "summary": results(context, path("summary"), "rollups", SERIES),
+        "alerts": results(context, path("alerts"), "rollups", (*ALERT_KEYS, "began"), deleteWhen=GONE),
+    }
+    paths = {name: path(name) for name in writes}
+    write = keep(paths, writes, list(options["rules"]), options["change_deviations"], to_topic)
     return [*context.dead_letters(bad), start(context, rolled, "rollups", write)]
 
 
 def keep(
-    paths: Mapping[str, str], rules: Sequence[str], deviations: float, to_topic: Mapping[str, str] | None
-) -> Callable[[Any, int], None]:
-    """Returns the function that writes a batch of rollups, and the alerts and summary computed from the last hour."""
-
-    def write(rows: Any, _batch: int) -> None:
-        from penstock.pipelines.jobs.operations import ROLLUP_KEYS, SERIES, raise_alerts, recent, summary
-        from penstock.pipelines.jobs.tables import upsert
-
-        found = rows.toArrow()
-        if not upsert(paths["rollups"], found, ROLLUP_KEYS):
-            return
-        spark = rows.sparkSession
-        lately = spark.createDataFrame(recent(paths["rollups"], found))
-        upsert(paths["summary"], summary(lately).toArrow(), SERIES)
-        raise_alerts(spark, paths["alerts"], spark.createDataFrame(found), lately, rules, deviations, to_topic)
-
-    return write
-
-
-def recent(path: str, found: Any) -> Any:
-    """The rollups of 10 s and a minute in the hour before the latest of those found."""
-    from datetime import timedelta
-
-    import pyarrow.compute as pc
-
-    from penstock.pipelines.jobs.tables import rows_of
-
-    since = pc.max(found.column("start")).as_py() - timedelta(hours=1)
-    return rows_of(path, filters=[("start", ">=", since), ("seconds", "<", 3600)])
-
-
-def raise_alerts(  # noqa: PLR0917 the parts of a batch
-    spark: Any,
-    path: str,
-    new: DataFrame,
-    lately: DataFrame,
+    paths: Mapping[str, str],
+    writes: Mapping[str, Write],
     rules: Sequence[str],
     deviations: float,
     to_topic: Mapping[str, str] | None,
-) -> None:
-    """Writes the episodes that begin to the topic, and all of them to the table."""
-    from penstock.pipelines.jobs.episodes import known, merged
-    from penstock.pipelines.jobs.tables import upsert
+) -> Write:
+    """Returns the function that writes a batch of rollups, and the alerts and summary computed from the last hour."""
 
+    def send(begun: DataFrame) -> None:
+        from penstock.pipelines.jobs.operations import records
+
+        records(begun).write.format("penstock").options(**to_topic or {}).mode("append").save()
+
+    def all_three(rows: DataFrame, number: int) -> None:
+        from penstock.pipelines.jobs.episodes import raise_alerts
+        from penstock.pipelines.jobs.operations import ALERT_KEYS, alerts, recent, summary
+        from penstock.pipelines.jobs.options import persisted
+
+        writes["rollups"](rows, number)
+        with persisted(recent(paths["rollups"], rows)) as lately:
+            writes["summary"](summary(lately), number)
+            raise_alerts(
+                alerts(rows, lately, rules, deviations),
+                number,
+                path=paths["alerts"],
+                keys=ALERT_KEYS,
+                weight="value",
+                write=writes["alerts"],
+                send=send if to_topic is not None else None,
+            )
+
+    return all_three
+
+
+def recent(path: str, found: DataFrame) -> DataFrame:
+    """The table's rollups of 10 s and a minute in the hour before the latest of those found, at least one."""
+    from pyspark.sql import functions as f
+
+    from penstock.pipelines.jobs.tables import rows_since
+
+    (latest,) = found.agg(f.unix_micros(f.max("start"))).collect()
+    return rows_since(found, path, "start", latest[0] - HOUR_US).where("seconds < 3600")
+
+
+def alerts(new: DataFrame, lately: DataFrame, rules: Sequence[str], deviations: float) -> DataFrame:
+    """What is beyond a threshold among new rollups, or has changed there; columns as of `beyond`."""
     found = beyond(new, [Rule.parse(text) for text in rules])
-    if deviations:
-        starts = new.where("seconds = 10").select(*SERIES, new["start"].alias("began"))
-        found = found.unionByName(changed(lately, deviations=deviations).join(starts, [*SERIES, "began"], "left_semi"))
-    rows = found.toArrow()
-    if not rows.num_rows:
-        return
-    episodes, begun = merged(rows, known(path, rows), ALERT_KEYS, "value")
-    if to_topic is not None and begun.num_rows:
-        records(spark.createDataFrame(begun)).write.format("penstock").options(**to_topic).mode("append").save()
-    upsert(path, episodes, (*ALERT_KEYS, "began"))
+    if not deviations:
+        return found
+    starts = new.where("seconds = 10").select(*SERIES, new["start"].alias("began"))
+    return found.unionByName(changed(lately, deviations=deviations).join(starts, [*SERIES, "began"], "left_semi"))
 
 
 def records(alerts: DataFrame) -> DataFrame:

@@ -46,10 +46,31 @@ def table_path(context: Context) -> Callable[[str], str]:
 def start(
     context: Context, rows: DataFrame, query: str, write: Callable[[DataFrame, int], None], *, mode: str = "update"
 ) -> StreamingQuery:
-    """Starts a query whose batches `write` gets."""
-    writer = rows.writeStream.outputMode(mode).foreachBatch(write).queryName(f"{context.name}.{query}")
+    """Starts a query whose batches `write` gets: persisted, so that it may read one several times, and never empty.
+
+    It must read all rows of a batch at least once, for the state that the query keeps of them.
+    """
+
+    def each(batch: DataFrame, number: int) -> None:
+        from penstock.pipelines.jobs.options import persisted
+
+        with persisted(batch):
+            if not batch.isEmpty():
+                write(batch, number)
+
+    writer = rows.writeStream.outputMode(mode).foreachBatch(each).queryName(f"{context.name}.{query}")
     writer = writer.option("checkpointLocation", context.checkpoint(query))
     return writer.trigger(**context.trigger()).start()
+
+
+@contextlib.contextmanager
+def persisted(rows: DataFrame) -> Iterator[DataFrame]:
+    """Has Spark compute rows once, however often they are read within the block."""
+    rows.persist()
+    try:
+        yield rows
+    finally:
+        rows.unpersist()
 
 
 @contextlib.contextmanager

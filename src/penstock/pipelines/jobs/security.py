@@ -18,13 +18,15 @@ dropped, and Spark counts them (numRowsDroppedByWatermark).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.job import Job, Option
+from penstock.pipelines.jobs.episodes import GONE
 from penstock.pipelines.jobs.events import clicks
 from penstock.pipelines.jobs.options import CLICK_OPTIONS, TABLES, start, table_path
+from penstock.pipelines.jobs.tables import Write, results
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -152,32 +154,37 @@ def run(context: Context) -> Sequence[StreamingQuery]:
     topic = options["alerts_topic"]
     to_topic = {**context.source(), "topic": topic} if topic else None
     limits = {name: options[name] for name in asdict(Thresholds())}
-    write = raise_alerts(table_path(context)("alerts"), limits, to_topic)
+    path = table_path(context)("alerts")
+    write = judge(path, limits, to_topic, results(context, path, "alerts", ALERT_KEYS, deleteWhen=GONE))
     return [*queries, start(context, seen, "alerts", write, mode="append")]
 
 
-def raise_alerts(
-    path: str, limits: Mapping[str, Any], to_topic: Mapping[str, str] | None
-) -> Callable[[Any, int], None]:
+def judge(path: str, limits: Mapping[str, Any], to_topic: Mapping[str, str] | None, write: Write) -> Write:
     """Returns the function that judges a batch of closed windows: new episodes go to the topic, all of them to the
     table.
     """
 
-    def write(rows: Any, _batch: int) -> None:
-        from penstock.pipelines.jobs.episodes import known, merged
-        from penstock.pipelines.jobs.security import ALERT_KEYS, Thresholds, alerts, records
-        from penstock.pipelines.jobs.tables import upsert
+    def send(begun: DataFrame) -> None:
+        from penstock.pipelines.jobs.security import records
 
-        found = alerts(rows, Thresholds(**limits)).toArrow()
-        if not found.num_rows:
-            return
-        episodes, new = merged(found, known(path, found), ("client", "rule"), "requests")
-        if to_topic is not None and new.num_rows:
-            sent = records(rows.sparkSession.createDataFrame(new))
-            sent.write.format("penstock").options(**to_topic).mode("append").save()
-        upsert(path, episodes, ALERT_KEYS)
+        records(begun).write.format("penstock").options(**to_topic or {}).mode("append").save()
 
-    return write
+    def judged(rows: DataFrame, number: int) -> None:
+        from penstock.pipelines.jobs.episodes import raise_alerts
+        from penstock.pipelines.jobs.security import Thresholds, alerts
+
+        found = alerts(rows, Thresholds(**limits))
+        raise_alerts(
+            found,
+            number,
+            path=path,
+            keys=("client", "rule"),
+            weight="requests",
+            write=write,
+            send=send if to_topic is not None else None,
+        )
+
+    return judged
 
 
 def records(alerts: DataFrame) -> DataFrame:

@@ -1,61 +1,97 @@
 """Delta tables of results: rows with a key, where a new row of a key replaces the old one.
 
-Results are small beside their input (a row a minute and page, say), so the driver merges them. A batch that Spark
-repeats after a crash, or a checkpoint that was deleted, writes the same rows again under the same keys: the tables are
-exactly right either way, without trusting Spark's batch numbers.
+Tasks write them (see `penstock.spark.frames.upsert`): what goes through the driver are names of files and statistics.
+Each commit sets the number of the query's newest batch, so a batch that Spark repeats after a crash changes nothing.
+A query that has lost its checkpoint, or a second copy of it, is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from penstock.pipelines.limits import RESULT_TABLE_FILES_MAX
+from penstock.pipelines.limits import RESULT_BATCHES_PER_CLEANING, RESULT_KEEP_HOURS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.pipelines.context import Context
 
 Options = Mapping[str, str] | None
+Write = Callable[["DataFrame", int], None]
+"""What a streaming query calls with the rows and the number of a batch."""
 
 
-def upsert(path: str, rows: pa.Table, keys: Sequence[str], storage_options: Options = None) -> int:
-    """Writes rows, each in the place of the row with the same key; returns how many. Makes the table if it is missing.
+def results(context: Context, path: str, query: str, keys: tuple[str, ...], **options: str) -> Write:
+    """Returns what puts a batch's rows into a table, each in the place of the row with the same key.
 
     Args:
-        path: directory or URI of the Delta table.
-        rows: of which no two have the same key.
+        context: of the pipeline.
+        path: directory or URI of the table, which is made if it is missing.
+        query: name of the query whose batches they are.
         keys: the columns of the key; none of them null.
-        storage_options: of an object store.
+        options: further ones of `penstock.spark.frames.upsert`.
     """
-    if not rows.num_rows:
-        return 0
-    table = DeltaTable.create(path, rows.schema, mode="ignore", storage_options=dict(storage_options or {}))
-    same = " AND ".join([*spans(rows, keys), *(f"old.{name} = new.{name}" for name in keys)])
-    merge = table.merge(rows, same, source_alias="new", target_alias="old")
-    merge.when_matched_update_all().when_not_matched_insert_all().execute()
-    table.update_incremental()
-    if len(table.file_uris()) > RESULT_TABLE_FILES_MAX:
-        table.optimize.compact()
-        table.vacuum(dry_run=False)
-    return int(rows.num_rows)
+    from penstock.spark.frames.upsert import upserts
+    from penstock.spark.session import is_remote
+
+    given = {"upsertBy": ",".join(keys), "queryName": f"{context.name}.{query}", "tableFormat": "delta", **options}
+    if is_remote(context.spark):  # elsewhere Spark itself tells whose batch it is
+        given["checkpointLocation"] = context.checkpoint(query)
+    upsert = upserts(path, **given)
+
+    def write(rows: DataFrame, number: int) -> None:
+        from penstock.pipelines.jobs.tables import clean
+
+        upsert(rows, number)
+        if (number + 1) % RESULT_BATCHES_PER_CLEANING == 0:
+            clean(path)
+
+    return write
 
 
-def spans(rows: pa.Table, keys: Sequence[str]) -> list[str]:
-    """For the key's times, the span that the rows have, as a condition: files outside of it are not read at all."""
-    import pyarrow.compute as pc
+def clean(path: str) -> None:
+    """Deletes the files that upserts have replaced, when they are old."""
+    from penstock.spark.frames.sink import PIPELINE
+    from penstock.spark.lake.maintenance import Maintenance
+    from penstock.spark.lake.open import open_table
 
-    found = []
-    for name in keys:
-        if pa.types.is_timestamp(rows.schema.field(name).type):
-            ends = pc.min_max(rows.column(name)).as_py()
-            low, high = (f"cast('{ends[end].isoformat()}' as timestamp)" for end in ("min", "max"))
-            found.append(f"old.{name} BETWEEN {low} AND {high}")
-    return found
+    lake = open_table(path, PIPELINE, create=False, records=False)
+    Maintenance(lake, target_bytes=0, keep_hours=RESULT_KEEP_HOURS).run(("expire", "vacuum"))
+
+
+def rows_since(like: DataFrame, path: str, column: str, since_us: int) -> DataFrame:
+    """The rows of a table from a time on, read by tasks; files that have only earlier ones are not opened.
+
+    Args:
+        like: its columns are those of the table, which is made if it is missing.
+        path: directory or URI of the table.
+        column: of the table, the time.
+        since_us: microseconds since 1970.
+    """
+    from pyspark.sql import functions as f
+
+    from penstock.spark.frames.columns import columns_of
+    from penstock.spark.frames.keyed import may_hold
+    from penstock.spark.frames.sink import PIPELINE
+    from penstock.spark.lake.open import open_table
+    from penstock.spark.lake.records import LAST_INSTANT_MS
+    from penstock.spark.lake.rows import rows_of as rows_of_files
+    from penstock.spark.session import parallelism
+
+    lake = open_table(path, PIPELINE, columns=columns_of(like.schema), records=False)
+    files = may_hold(lake.files(), lake.spans([column]), {column: (since_us, LAST_INSTANT_MS * 1000)})
+    spark = like.sparkSession
+    rows = rows_of_files(spark, lake, like.columns, parallelism(spark), files=files)
+    return rows.where(f.unix_micros(column) >= since_us)
 
 
 def rows_of(path: str, storage_options: Options = None, filters: Any = None, columns: Any = None) -> pa.Table | None:
-    """A table's rows, those that pass `filters` (of pyarrow); None if there is no table yet."""
+    """A table's rows for those who show them, if they pass `filters` (of pyarrow); None if there is no table yet."""
     try:
         table = DeltaTable(path, storage_options=dict(storage_options or {}))
     except TableNotFoundError:

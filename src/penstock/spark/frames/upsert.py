@@ -1,9 +1,9 @@
-"""Rows that take the place of those with the same key in a Delta table, each batch once.
+"""Rows that take the place of those with the same key in a lake table, each batch once.
 
 For `foreachBatch`, and for a DataFrame of a batch job. A sink of Spark's Python API cannot do this: its tasks get rows
 as they come, not by key, and its commit cannot start tasks. So a batch runs as jobs of its own session:
 
-1. Which files may hold its keys, by the statistics in the table's log; of a large table the tasks then look into the
+1. Which files may hold its keys, by the statistics that the table keeps; of a large table the tasks then look into the
    columns of the key there, and tell the names of the files that do hold one.
 2. The rows of these files and those of the batch meet by key in a shuffle; of each key the latest is kept (see
    `keyed`). Tasks write what is kept into new files and tell their names.
@@ -44,11 +44,9 @@ from penstock.spark.frames.sink import (
     target_of,
 )
 from penstock.spark.lake.batches import QueryBatch
-from penstock.spark.lake.delta import DeltaLake
-from penstock.spark.lake.delta_spans import spans_of
 from penstock.spark.lake.records import DataFile, LakeConflictError
 from penstock.spark.lake.rows import rows_of
-from penstock.spark.lake.table import TableFile, reading
+from penstock.spark.lake.table import LakeTable, TableFile, reading
 from penstock.spark.limits import UPSERT_TRIES, UPSERT_WHOLE_BYTES
 from penstock.spark.session import is_remote, parallelism
 
@@ -162,15 +160,13 @@ def _kept(rows: DataFrame) -> Iterator[Callable[[], None]]:
             rows.unpersist()
 
 
-def _table(options: FrameOptions, how: Keyed) -> DeltaLake:
+def _table(options: FrameOptions, how: Keyed) -> LakeTable:
     lake = opened(options, how.rows)
-    if not isinstance(lake, DeltaLake):
-        raise ConfigError(f"the table at {lake.uri} is {lake.format}: rows are upserted into Delta tables only")
     lake.check_takes_upserts()
     return lake
 
 
-def _once(rows: DataFrame, lake: DeltaLake, how: Keyed, batch: QueryBatch, keep: Callable[[], None]) -> bool:
+def _once(rows: DataFrame, lake: LakeTable, how: Keyed, batch: QueryBatch, keep: Callable[[], None]) -> bool:
     """Plans, writes and commits a batch. Raises LakeConflictError if the table changed under it."""
     target = target_of(lake, how.rows)
     with reading(lake):
@@ -209,7 +205,7 @@ def _same(planned: Sequence[TableFile], replaced: Sequence[TableFile], now: Sequ
 
 
 def _held(
-    rows: DataFrame, lake: DeltaLake, how: Keyed, files: Sequence[TableFile], keep: Callable[[], None]
+    rows: DataFrame, lake: LakeTable, how: Keyed, files: Sequence[TableFile], keep: Callable[[], None]
 ) -> list[TableFile]:
     """The files that are rewritten: those that hold one of the rows' keys, and small ones where there are many."""
     if total_bytes(files) <= UPSERT_WHOLE_BYTES:
@@ -217,7 +213,7 @@ def _held(
     keep()
     spans = _spans(rows, how)
     with reading(lake):
-        found = may_hold(files, spans_of(lake, how.key), spans)
+        found = may_hold(files, lake.spans(how.key), spans)
     if total_bytes(found) > UPSERT_WHOLE_BYTES:
         found = _holding(rows, lake, how, found)
     paths = {file.path for file in [*found, *loose(files)]}
@@ -237,7 +233,7 @@ def _spans(rows: DataFrame, how: Keyed) -> dict[str, Any]:
     return {name: span for name, span in spans.items() if span[0] is not None}
 
 
-def _holding(rows: DataFrame, lake: DeltaLake, how: Keyed, files: Sequence[TableFile]) -> list[TableFile]:
+def _holding(rows: DataFrame, lake: LakeTable, how: Keyed, files: Sequence[TableFile]) -> list[TableFile]:
     """The files, of some, that hold a key of the rows."""
     old = rows_of(rows.sparkSession, lake, how.key, parallelism(rows.sparkSession), files=files, path_column=PATH)
     keys = rows.select(*(_cast(rows, lake, name) for name in how.key))
@@ -246,7 +242,7 @@ def _holding(rows: DataFrame, lake: DeltaLake, how: Keyed, files: Sequence[Table
     return [file for file in files if file.path in paths]
 
 
-def _cast(rows: DataFrame, lake: DeltaLake, name: str) -> Column:
+def _cast(rows: DataFrame, lake: LakeTable, name: str) -> Column:
     """A column of the table, from rows that may have it narrower or not at all."""
     from pyspark.sql import functions as f
 
@@ -263,7 +259,7 @@ class Report:
 
 
 def _written(
-    rows: DataFrame, lake: DeltaLake, how: Keyed, replaced: Sequence[TableFile], target: Target
+    rows: DataFrame, lake: LakeTable, how: Keyed, replaced: Sequence[TableFile], target: Target
 ) -> list[Report]:
     """Has tasks write the latest rows of some files and of the batch."""
     both = _latest(_marked(rows, lake, how), how)
@@ -281,7 +277,7 @@ def _report(text: str) -> Report:
     return Report(tuple(DataFile(**each) for each in told["files"]), told["changes"])
 
 
-def _marked(rows: DataFrame, lake: DeltaLake, how: Keyed) -> DataFrame:
+def _marked(rows: DataFrame, lake: LakeTable, how: Keyed) -> DataFrame:
     """The batch's rows as the table's columns, and whether they delete. A null in the key ends the job."""
     from pyspark.sql import functions as f
 
@@ -295,7 +291,8 @@ def _marked(rows: DataFrame, lake: DeltaLake, how: Keyed) -> DataFrame:
     for name in how.key:
         error = f.raise_error(f.lit(f"column {name} of the key is null in a row: leave such rows out"))
         value = f.col(quoted(name))
-        if name in lake.partition_by and pa.types.is_string(lake.columns.field(name).type):
+        in_path = name in lake.partition_by and lake.format == "delta"
+        if in_path and pa.types.is_string(lake.columns.field(name).type):
             value = f.nullif(value, f.lit(""))  # to Delta an empty partition value is null
         marked = marked.withColumn(name, f.coalesce(value, error))
     return marked

@@ -30,6 +30,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
 from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
+from penstock.spark.lake.delta_spans import spans_of
 from penstock.spark.lake.destination import Destination, table_uri
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.ranges import Range
@@ -204,7 +205,6 @@ class DeltaLake(LakeTable):
         return self._take(files, (), batch, batch.numbers(), tries=COMMIT_TRIES, check=check)
 
     def check_takes_upserts(self) -> None:
-        """Raises PenstockError for a table whose rows may not be replaced."""
         self.check_takes_files()
         if self.table.metadata().configuration.get("delta.appendOnly", "false").lower() == "true":
             raise PenstockError(f"the table at {self.uri} has delta.appendOnly = true: its rows cannot be replaced")
@@ -217,11 +217,6 @@ class DeltaLake(LakeTable):
         key: Sequence[str],
         check: Callable[[], None],
     ) -> bool:
-        """Puts files in the place of others, in one commit that also sets the batch and the key of the table's rows.
-
-        As `append`, but whatever anybody committed since the last `refresh` is a conflict, and it is not tried again:
-        an appended row may be of a key that is put, and a compaction may have moved the rows that are replaced.
-        """
         numbers = {**batch.numbers(), KEY_APPLICATION: key_mark(key), COMPACTION: self.version}
         return self._take(files, replaced, batch, numbers, tries=1, check=check, retries=0)
 
@@ -449,6 +444,9 @@ class DeltaLake(LakeTable):
             TableFile(unquote(path), size, {name: None if v is None else str(v) for name, v in of.items()})
             for path, size, of in zip(actions["path"].to_pylist(), sizes, values, strict=True)
         ]
+
+    def spans(self, names: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
+        return spans_of(self.table, self.partition_by, names)
 
     def destination(self) -> Destination:
         return Destination(self.uri, self.storage_options, self.partition_by)

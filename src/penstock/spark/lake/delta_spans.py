@@ -8,21 +8,22 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
-from penstock.spark.lake.delta import DeltaLake
 
-
-def spans_of(lake: DeltaLake, names: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
+def spans_of(
+    table: DeltaTable, partition_by: Sequence[str], names: Sequence[str]
+) -> dict[str, dict[str, tuple[Any, Any]]]:
     """By path and column the ends of the columns named, of those files and columns whose ends are told.
 
     A partition column has one value in a file. A file's ends may be wider than its rows, never narrower, but for
     dates and times beyond the years 1 to 9999: the nearest of them stands in for those.
     """
-    actions = pa.table(lake.table.get_add_actions(flatten=False))
+    actions = pa.table(table.get_add_actions(flatten=False))
     paths = [unquote(path) for path in actions["path"].to_pylist()]
     found: dict[str, dict[str, tuple[Any, Any]]] = {path: {} for path in paths}
     for name in names:
-        if name in lake.partition_by:
+        if name in partition_by:
             low = high = _field(actions, "partition", name)
         else:
             low, high = _field(actions, "min", name), _field(actions, "max", name)

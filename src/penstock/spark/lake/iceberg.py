@@ -53,10 +53,11 @@ from pyiceberg.utils.datetime import days_to_date
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.records.run import SeenEpoch
-from penstock.spark.lake.batches import QueryBatch
+from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.iceberg_catalog import with_confirmed_commits
+from penstock.spark.lake.iceberg_overwrite import check_rewritable, overwrite, spans_of
 from penstock.spark.lake.ranges import Range
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
 from penstock.spark.lake.table import LakeTable, TableFile, check_is_a_loads, check_starts, new_columns, one_line
@@ -254,6 +255,32 @@ class IcebergLake(LakeTable):
                     raise LakeConflictError(f"other writers got in between every time: {error}") from error
         self._forget_snapshots()
         return True
+
+    def check_takes_upserts(self) -> None:
+        self.check_takes_files()
+        check_rewritable(self)
+        self.forbid_retries()
+
+    def replace(
+        self,
+        files: Sequence[DataFile],
+        replaced: Sequence[TableFile],
+        batch: QueryBatch,
+        key: Sequence[str],
+        check: Callable[[], None],
+    ) -> bool:
+        if self.has(batch):
+            return False
+        check()
+        numbers = {**batch.numbers(), KEY_APPLICATION: key_mark(key)}
+        properties = {name: str(number) for name, number in numbers.items()}
+        if not overwrite(self, replaced, files, properties, {BATCH_KEY: batch.to_json()}):
+            raise LakeConflictError(f"another writer of {self.uri} committed at the same time")
+        self._forget_snapshots()
+        return True
+
+    def spans(self, names: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
+        return spans_of(self, names)
 
     def _commit_once(self, paths: list[str], properties: dict[str, str], told: dict[str, str]) -> None:
         transaction = self.table.transaction()

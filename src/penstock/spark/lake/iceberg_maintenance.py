@@ -8,16 +8,13 @@ lists the table's directory and deletes old files to which neither a snapshot th
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from pyiceberg.exceptions import CommitFailedException, ValidationException
-from pyiceberg.io.pyarrow import parquet_file_to_data_file
-
 from penstock.spark.lake.compaction import bins_of, merge
 from penstock.spark.lake.iceberg import IcebergLake
+from penstock.spark.lake.iceberg_overwrite import overwrite
 from penstock.spark.lake.records import DataFile, LakeConflictError
 from penstock.spark.lake.steps import Erased, Figures, Steps
 from penstock.spark.lake.table import TableFile
@@ -25,8 +22,6 @@ from penstock.spark.lake.table import TableFile
 COMMIT_TRIES = 10
 REPLACE_TRIES = 100
 """A load may commit several times a second, and each commit of it is in the way of an erasure's."""
-MARK = "penstock.mark"
-"""Property of a snapshot by which its writer knows it."""
 OWN = "_penstock/"
 """What vacuum leaves alone."""
 
@@ -54,7 +49,7 @@ class IcebergSteps(Steps):
         """Replaces the parts by the merged file. Returns False if another writer has changed one of them."""
         told = {"penstock.compaction": str(len(files))}
         for _ in range(COMMIT_TRIES):
-            replaced = self._overwrite(files, [merged], {}, told)
+            replaced = overwrite(self._lake, files, [merged], {}, told)
             if replaced is not None:
                 return replaced
         return False
@@ -63,47 +58,10 @@ class IcebergSteps(Steps):
         for _ in range(REPLACE_TRIES):
             self._lake.refresh()
             properties = self._lake.erased_properties(erased.rows)
-            replaced = self._overwrite(files, added, properties, {"penstock.erasure": erased.id})
+            replaced = overwrite(self._lake, files, added, properties, {"penstock.erasure": erased.id})
             if replaced is not None:
                 return replaced
         raise LakeConflictError(f"other writers of {self._lake.uri} got in between {REPLACE_TRIES} times")
-
-    def _overwrite(
-        self,
-        files: Sequence[TableFile],
-        added: Sequence[DataFile],
-        properties: Mapping[str, str],
-        told: Mapping[str, str],
-    ) -> bool | None:
-        """One try. Returns False if another writer has changed one of the files, None if one got in between."""
-        lake = self._lake
-        lake.forbid_retries()
-        wanted = {lake.location_of(file.path) for file in files}
-        parts = [task.file for task in lake.table.scan().plan_files() if task.file.file_path in wanted]
-        if len(parts) != len(wanted):
-            return False
-        mark = uuid.uuid4().hex
-        transaction = lake.table.transaction()
-        metadata = transaction.table_metadata
-        new = [parquet_file_to_data_file(lake.table.io, metadata, lake.location_of(file.path)) for file in added]
-        try:
-            if properties:
-                transaction.set_properties(dict(properties))
-            with transaction.update_snapshot({**told, MARK: mark}).overwrite() as overwrite:
-                for part in parts:
-                    overwrite.delete_data_file(part)
-                for each in new:
-                    overwrite.append_data_file(each)
-            transaction.commit_transaction()
-        except Exception as error:
-            lake.refresh()  # the answer may be lost: the table says
-            summaries = [each.summary for each in lake.table.snapshots() if each.summary is not None]
-            if any(each.additional_properties.get(MARK) == mark for each in summaries):
-                return True
-            if not isinstance(error, CommitFailedException | ValidationException):
-                raise
-            return None
-        return True
 
     def former(self) -> list[TableFile]:
         lake = self._lake

@@ -128,6 +128,32 @@ class LakeTable(ABC):
         """
 
     @abstractmethod
+    def check_takes_upserts(self) -> None:
+        """Raises PenstockError for a table whose rows may not be replaced, or cannot be here."""
+
+    @abstractmethod
+    def replace(
+        self,
+        files: Sequence[DataFile],
+        replaced: Sequence[TableFile],
+        batch: QueryBatch,
+        key: Sequence[str],
+        check: Callable[[], None],
+    ) -> bool:
+        """Puts files in the place of others, in one commit that also sets the batch and the key of the table's rows.
+
+        As `append`, but whatever anybody committed since the last `refresh` is a conflict, and it is not tried again:
+        an appended row may be of a key that is put, and a compaction may have moved the rows that are replaced.
+        """
+
+    @abstractmethod
+    def spans(self, names: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
+        """By path and column the least and the greatest, of those files and columns of which they are told.
+
+        Both are values as Python has them, or of dates and times days and microseconds since 1970.
+        """
+
+    @abstractmethod
     def number(self, key: str) -> int | None:
         """A number that a commit has set by `append`, as of the last refresh."""
 

@@ -88,20 +88,24 @@ def test_precision_and_recall_of_five_seeds(spark: SparkSession, tmp_path: Path,
     assert found.recall >= 0.9, found
 
 
-def test_windows_that_touch_are_one_episode() -> None:
-    def alert(began: int, until: int, requests: int, client: str = "c") -> dict[str, Any]:
-        times = {name: datetime.fromtimestamp(at, UTC) for name, at in (("began", began), ("until", until))}
-        return {"client": client, "rule": "rate", **times, "requests": requests}
+def test_windows_that_touch_are_one_episode(spark: SparkSession) -> None:
+    def alert(began: int, until: int, requests: int, client: str = "c") -> tuple[Any, ...]:
+        return (client, "rate", *(datetime.fromtimestamp(at, UTC) for at in (began, until)), requests)
 
-    def spans(rows: pa.Table) -> list[tuple[str, float, float, int]]:
-        found = [(r["client"], r["began"].timestamp(), r["until"].timestamp(), r["requests"]) for r in rows.to_pylist()]
-        return sorted(found)
+    def spans(rows: DataFrame) -> list[tuple[str, float, float, int]]:
+        return sorted(
+            (r["client"], r["began"].timestamp(), r["until"].timestamp(), r["requests"]) for r in rows.collect()
+        )
 
-    before = pa.Table.from_pylist([alert(0, 300, 70), alert(0, 60, 99, "other")])
-    found = pa.Table.from_pylist([alert(60, 360, 90), alert(120, 420, 80), alert(900, 1200, 65)], before.schema)
-    episodes, new = merged(found, before, ("client", "rule"), "requests")
-    assert spans(episodes) == [("c", 0, 420, 90), ("c", 900, 1200, 65)]
-    assert spans(new) == [("c", 900, 1200, 65)]
+    columns = "client string, rule string, began timestamp, until timestamp, requests bigint"
+    before = spark.createDataFrame([alert(0, 300, 70), alert(0, 60, 99, "other"), alert(50, 80, 9, "early")], columns)
+    found = [alert(60, 360, 90), alert(120, 420, 80), alert(900, 1200, 65), alert(20, 50, 8, "early")]
+    rows = merged(spark.createDataFrame(found, columns), before, ("client", "rule"), "requests").cache()
+    assert spans(rows.where("not gone")) == [
+        ("c", 0, 420, 90), ("c", 900, 1200, 65), ("early", 20, 80, 9), ("other", 0, 60, 99)
+    ]  # fmt: skip
+    assert spans(rows.where("new and not gone")) == [("c", 900, 1200, 65), ("early", 20, 80, 9)]
+    assert [row["began"].timestamp() for row in rows.where("gone").collect()] == [50], "part of one that began earlier"
 
 
 @pytest.mark.slow

@@ -24,7 +24,6 @@ from penstock.spark.frames.sink import BatchWriter, opened, target_of  # noqa: E
 from penstock.spark.frames.upsert import upserts  # noqa: E402
 from penstock.spark.lake.batches import QueryBatch  # noqa: E402
 from penstock.spark.lake.delta import DeltaLake  # noqa: E402
-from penstock.spark.lake.delta_spans import spans_of  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
 from penstock.spark.lake.records import LakeConflictError  # noqa: E402
 from penstock.spark.lake.table import TableFile  # noqa: E402
@@ -139,10 +138,10 @@ def test_a_key_of_any_time_is_looked_for_where_it_is(tmp_path: Path, kind: Any, 
     )
     assert isinstance(lake, DeltaLake)
     assert lake.replace(target_of(lake, columns).write([rows]).files, [], QueryBatch("q", 1), KEY, lambda: None)
-    assert may_hold(lake.files(), spans_of(lake, KEY), {"id": (value, value)}) == lake.files()
+    assert may_hold(lake.files(), lake.spans(KEY), {"id": (value, value)}) == lake.files()
     if year == 1969:
         other = value + 400_000_000_000 // unit_us + 1
-        assert not may_hold(lake.files(), spans_of(lake, KEY), {"id": (other, other)})
+        assert not may_hold(lake.files(), lake.spans(KEY), {"id": (other, other)})
 
 
 def test_many_small_files_of_one_partition_value_are_rewritten_along() -> None:
@@ -153,7 +152,7 @@ def test_many_small_files_of_one_partition_value_are_rewritten_along() -> None:
 
 def test_files_take_the_place_of_others_once_a_batch(tmp_path: Path) -> None:
     lake = table(tmp_path / "t", 1, 2)
-    assert spans_of(lake, ["id", "page"])[lake.files()[0].path] == {"id": (1, 2), "page": ("/1", "/2")}
+    assert lake.spans(["id", "page"])[lake.files()[0].path] == {"id": (1, 2), "page": ("/1", "/2")}
     assert put(lake, QueryBatch("q", 1), 2, 3)
     assert not put(lake, QueryBatch("q", 1), 7)
     assert not put(lake, QueryBatch("q", 0), 7)
