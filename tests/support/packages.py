@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 import tarfile
@@ -47,3 +48,17 @@ def archived_environment(directory: Path) -> Path:
     with tarfile.open(directory / "packed.tar.gz", "w:gz", compresslevel=1) as archive:
         archive.add(directory / "packed", ".")
     return directory / "packed.tar.gz"
+
+
+DRIVER = f"import sys; sys.path.insert(0, {str(ROOT.parent)!r}); from penstock.cli.main import main; sys.exit(main())"
+
+
+def driver_command(*words: object) -> list[str]:
+    """The command `penstock` with Penstock on its own path, and not in an environment that executors get too."""
+    return [sys.executable, "-c", DRIVER, *map(str, words)]
+
+
+def driver_environment(python: object, **more: str) -> dict[str, str]:
+    """The environment of such a command, whose executors run a Python."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**kept, "PYSPARK_PYTHON": str(python), **more}

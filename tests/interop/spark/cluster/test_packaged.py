@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from interop.spark.load.support import publish
-from support.packages import ROOT, archived_environment, bare_environment, zipped
+from support.packages import archived_environment, bare_environment, driver_command, driver_environment, zipped
 
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
@@ -47,8 +45,8 @@ def run(
     (directory / "lake.toml").write_text(FILE.format(bootstrap=broker.bootstrap, settings=lines))
     words = ["pipeline", "run", "lake.toml", "--once", "--master", master, "--state", "state", "--spark-log", "log"]
     return subprocess.run(
-        [sys.executable, "-m", "penstock", *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT.parent), "PYSPARK_PYTHON": str(python)},
+        driver_command(*words),
+        env=driver_environment(python),
         cwd=directory,
         capture_output=True,
         text=True,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from interop.hadoop_peer import HadoopPeer
 from interop.spark.load.support import publish
-from support.packages import zipped
+from support.packages import bare_environment, driver_command, driver_environment, zipped
 
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
@@ -61,6 +59,7 @@ def copied(broker: LocalBroker) -> int:
 
 def test_a_load_and_a_stream_run_on_yarn(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(COPY)
+    python = bare_environment(tmp_path / "bare")
     with HadoopPeer(tmp_path / "hadoop", yarn=True) as hadoop, LocalBroker() as broker:
         for topic in ("in", "out"):
             broker.create_topic(topic, PARTITIONS)
@@ -83,8 +82,8 @@ def test_a_load_and_a_stream_run_on_yarn(tmp_path: Path) -> None:
         log = tmp_path / "spark.log"
         words = ["pipeline", "run", *files, "--once", "--master", "yarn", "--state", tmp_path / "state"]
         done = subprocess.run(
-            [sys.executable, "-m", "penstock", *map(str, words), "--spark-log", str(log)],
-            env={**os.environ, "HADOOP_CONF_DIR": str(hadoop.conf), "SPARK_LOCAL_IP": "127.0.0.1"},
+            driver_command(*words, "--spark-log", log),
+            env=driver_environment(python, HADOOP_CONF_DIR=str(hadoop.conf), SPARK_LOCAL_IP="127.0.0.1"),
             cwd=tmp_path,
             capture_output=True,
             text=True,
