@@ -155,9 +155,13 @@ def run_tool(
     return run(java(class_name, *arguments, options=options), stdin=stdin, timeout_s=timeout_s, check=check)
 
 
-def compile_java(source: str) -> tuple[Path, str]:
-    """Compiles one Java source, once for each text; returns the directory of its classes and its name."""
-    require_kafka()
+def compile_java(source: str, path: str | None = None) -> tuple[Path, str]:
+    """Compiles one Java source, once for each text; returns the directory of its classes and its name.
+
+    `path` is the class path, by default that of Kafka's jars.
+    """
+    if path is None:
+        require_kafka()
     found = re.search(r"public\s+(?:final\s+)?class\s+(\w+)", source)
     assert found is not None, "the source has no public class"
     name = found[1]
@@ -168,7 +172,7 @@ def compile_java(source: str) -> tuple[Path, str]:
             file = Path(scratch, f"{name}.java")
             file.write_text(source)
             out = Path(scratch, "out")
-            run(["javac", "-proc:none", "-nowarn", "-cp", classpath(), "-d", str(out), str(file)])
+            run(["javac", "-proc:none", "-nowarn", "-cp", path or classpath(), "-d", str(out), str(file)])
             with suppress(OSError):  # somebody else was faster
                 out.rename(target)
     return target, name

@@ -34,6 +34,7 @@ CONDITION = re.compile(r"(?:[\w.$]+: )?\[(?!STREAM_FAILED|FOREACH|PYTHON_DATA_SO
 CONNECT_PORT = "15002"
 JAVA_STOP_TIMEOUT_S = 10
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 SHUFFLE_PARTITIONS_PER_CORE = 3
 """What Spark's own guide to tuning advises (2 to 3): tasks are never all of one length."""
 REDACTED = (
@@ -67,9 +68,7 @@ DEFAULTS: Mapping[str, Default] = {
     "spark.sql.shuffle.partitions": Default(
         "4", "200 tasks for a shuffle of a small batch cost more than they share on one machine", only="local"
     ),
-    "spark.python.unix.domain.socket.enabled": Default(
-        "true", "halves the fixed cost of a small job (64-78 ms, not 152 ms)"
-    ),
+    UNIX_SOCKETS: Default("true", "halves the fixed cost of a small job (64-78 ms, not 152 ms); not on YARN"),
     "spark.sql.streaming.checkpointFileManagerClass": Default(
         CHECKPOINT_MANAGER, "the other half of that: checkpoints are renamed, without a checksum file each", live=True
     ),
@@ -194,6 +193,8 @@ def settings_for(master: str | None, settings: Mapping[str, str]) -> dict[str, s
     """
     kind = "local" if is_local(master) else "cluster"
     chosen = {name: each.value for name, each in DEFAULTS.items() if each.only in ("", kind)}
+    if master == "yarn":  # a container's directory, where such a socket goes, is longer than its address may be
+        del chosen[UNIX_SOCKETS]
     if is_loopback(master):
         alike = ("spark.driver.bindAddress", "spark.sql.shuffle.partitions")
         chosen |= {name: DEFAULTS[name].value for name in alike}
@@ -274,6 +275,7 @@ def _connected(app_name: str, remote: str, settings: Mapping[str, str]) -> Spark
 
 def check_workers(spark: SparkSession) -> None:
     """Runs one small job: raises SparkError when the workers' Python differs from ours or lacks penstock."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     def probe(batches: Any) -> Any:
@@ -283,7 +285,7 @@ def check_workers(spark: SparkSession) -> None:
 
     try:
         spark.range(1).mapInArrow(probe, "id bigint").collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:  # the latter if a worker did not even start
         raise SparkError(worker_trouble(str(error))) from error
 
 

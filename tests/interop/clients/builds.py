@@ -34,16 +34,16 @@ def require(tool: str, package: str, at_least: tuple[int, int] = (0, 0), version
         pytest.skip(f"{tool} is {there[0]}.{there[1]}, and the clients need {at_least[0]}.{at_least[1]}")
 
 
-def built(language: str, build: Callable[[Path], None]) -> Path:
-    """A directory with what `build` made of a copy of the language's sources in it."""
-    sources = sorted(path for path in (HERE / language).rglob("*") if path.is_file())
+def built(language: str, build: Callable[[Path], None], where: Path = HERE) -> Path:
+    """A directory with what `build` made of a copy of the language's sources in it, which are in `where`."""
+    sources = sorted(path for path in (where / language).rglob("*") if path.is_file())
     text = b"".join(path.read_bytes() for path in sources)
     target = CACHE / f"{language}-{hashlib.sha256(text).hexdigest()[:20]}"
     if not target.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
             copy = Path(scratch, "copy")
-            shutil.copytree(HERE / language, copy)
+            shutil.copytree(where / language, copy)
             build(copy)
             with suppress(OSError):  # somebody else was faster
                 copy.rename(target)
@@ -71,11 +71,15 @@ def rust_client() -> list[str]:
 
 def kafkajs_client() -> list[str]:
     """The command of kafkajs."""
+    return ["node", str(npm_package("kafkajs") / "client.js")]
+
+
+def npm_package(name: str, where: Path = HERE) -> Path:
+    """The directory of a package.json, with what it names installed in it."""
     require("node", "nodejs", (18, 0))
     require("npm", "npm")
     quiet = ("--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
-    directory = built("kafkajs", lambda copy: build(copy, "npm", "install", *quiet))
-    return ["node", str(directory / "client.js")]
+    return built(name, lambda copy: build(copy, "npm", "install", *quiet), where)
 
 
 def build(directory: Path, *command: str) -> None:

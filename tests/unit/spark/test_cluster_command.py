@@ -73,6 +73,14 @@ def test_shuffles_have_parts_for_the_cores_that_settings_tell(settings: dict[str
     assert settings_for("spark://h:1", settings).get("spark.sql.shuffle.partitions") == parts
 
 
+def test_workers_on_yarn_are_reached_by_tcp() -> None:
+    """The directory of a YARN container is longer than the address of a Unix socket may be."""
+    name = "spark.python.unix.domain.socket.enabled"
+    assert settings_for("spark://h:1", {})[name] == "true"
+    assert name not in settings_for("yarn", {})
+    assert settings_for("yarn", {name: "true"})[name] == "true"
+
+
 def test_a_number_of_cores_that_is_none_is_named() -> None:
     with pytest.raises(ConfigError, match=r"spark\.cores\.max = 'all' must be a whole number"):
         settings_for("yarn", {"spark.cores.max": "all"})

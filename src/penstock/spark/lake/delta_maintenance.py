@@ -28,6 +28,7 @@ from penstock.spark.lake.delta import COMPACTION, LOG_DIRECTORY, DeltaLake, add_
 from penstock.spark.lake.destination import values_in
 from penstock.spark.lake.records import DataFile, LakeConflictError
 from penstock.spark.lake.steps import Erased, Figures, Steps
+from penstock.spark.lake.stores import is_unfinished
 from penstock.spark.lake.summaries import Stored, application
 from penstock.spark.lake.table import TableFile
 
@@ -175,7 +176,16 @@ class DeltaSteps(Steps):
         )
         older_than_ms = int((time.time() - keep_hours * 3600) * 1000)
         orphans = lake.summaries.orphans(lake.stored(), older_than_ms)
-        for path in [] if dry_run else orphans:
+        unfinished = self._unfinished(older_than_ms)
+        for path in [] if dry_run else [*orphans, *unfinished]:
             lake.summaries.delete(path)
         lake.refresh()
-        return {"files_to_delete" if dry_run else "files_deleted": len(deleted), "summaries": len(orphans)}
+        count = len(deleted) + len(unfinished)
+        return {"files_to_delete" if dry_run else "files_deleted": count, "summaries": len(orphans)}
+
+    def _unfinished(self, older_than_ms: int) -> list[str]:
+        """Files on HDFS, begun before a time, that a killed writer left without their names."""
+        if not self._lake.uri.startswith("hdfs://"):
+            return []
+        listed = self._lake.destination().list("")
+        return [each.path for each in listed if is_unfinished(each.path) and each.modified_ms < older_than_ms]

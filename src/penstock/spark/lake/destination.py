@@ -1,8 +1,8 @@
 """Where the files of a table go: a directory of some store, that tasks write to without knowing the table's format.
 
 A `Destination` travels to Spark's workers as JSON. A local directory is written with plain files and costs no import,
-`s3://` by Arrow's client (delta-rs's holds Python's lock while it waits), any other store (`gs://`, `az://`) by
-delta-rs's. One spelling of the storage options, delta-rs's, serves the files and the table.
+`s3://` by Arrow's client (delta-rs's holds Python's lock while it waits), any other store (`hdfs://`, `gs://`, `az://`)
+by delta-rs's. One spelling of the storage options, delta-rs's, serves the files and the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 from penstock.errors import ConfigError
 from penstock.spark.lake.durable import DurableFile, sync, sync_above
 
-STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+STORES = ("s3", "s3a", "hdfs", "gs", "az", "abfs", "abfss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Destination:
     def open(self, path: str) -> IO[bytes] | Any:
         """Opens a new file for writing, by its path relative to the table; what `pq.ParquetWriter` takes.
 
-        On an object store the file exists when it is closed, and not before; on a disk it is forced to it then.
+        On a store the file exists when it is closed, and not before; on a disk it is forced to it then.
         """
         if self.is_local:
             return DurableFile(os.path.join(self.uri, path), self.uri)
@@ -119,9 +119,9 @@ class Destination:
         parts = urlsplit(self.uri)
         if parts.scheme in ("s3", "s3a"):
             return pafs.SubTreeFileSystem(parts.netloc + parts.path, s3_of(self.storage_options))
-        from deltalake.fs import DeltaStorageHandler
+        from penstock.spark.lake.stores import filesystem_of
 
-        return pafs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
+        return filesystem_of(self.uri, self.storage_options)
 
 
 def s3_of(options: Mapping[str, str]) -> Any:

@@ -57,6 +57,7 @@ from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.iceberg_catalog import with_confirmed_commits
+from penstock.spark.lake.iceberg_files import HDFS_OPTIONS
 from penstock.spark.lake.iceberg_overwrite import check_rewritable, overwrite, spans_of
 from penstock.spark.lake.ranges import Range
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
@@ -414,10 +415,13 @@ def catalog_of(uri: str, options: Mapping[str, str], *, create: bool = True) -> 
     for name in ("namespace", "table"):
         chosen.pop(name, None)  # of the table, not of the catalog
     stores = {OPTION_NAMES[name.upper()]: value for name, value in options.items() if name.upper() in OPTION_NAMES}
+    stores |= {name: value for name, value in options.items() if name.startswith(HDFS_OPTIONS)}
     parent = uri.rsplit("/", 1)[0]
     if "uri" not in chosen and chosen.get("type", "sql") == "sql":
         if "://" in uri:
-            raise ConfigError(f"an Iceberg table in an object store needs a catalog: set catalog.uri for {uri}")
+            raise ConfigError(
+                f"an Iceberg table in an object store or on HDFS needs a catalog: set catalog.uri for {uri}"
+            )
         beside = os.path.join(parent, "catalog.db")
         if not create and not os.path.exists(beside):
             raise PenstockError(f"there is no Iceberg table at {uri}: no catalog {beside}")

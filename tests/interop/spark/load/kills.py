@@ -28,6 +28,7 @@ from typing import Self
 import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from interop.hadoop_peer import HadoopPeer
 from support.processes import free_ports
 
 from penstock.client.client import Client
@@ -47,11 +48,15 @@ MOMENT_S = 0.3
 
 
 class Run:
-    """A broker, a producer and a load. A context manager: leaving it ends all of them."""
+    """A broker, a producer and a load. A context manager: leaving it ends all of them.
 
-    def __init__(self, directory: Path, table_format: str, seed: int) -> None:
+    With `hadoop` the table is there, and its servers, apart, can be killed too.
+    """
+
+    def __init__(self, directory: Path, table_format: str, seed: int, hadoop: HadoopPeer | None = None) -> None:
         self._directory = directory
-        self._table = str(directory / "lake" / "clicks")
+        self._hadoop = hadoop
+        self._table = f"{hadoop.uri if hadoop else directory}/lake/clicks"
         self._format = table_format
         self._chance = random.Random(seed)
         self._ports = free_ports(2)
@@ -87,8 +92,12 @@ class Run:
         elif kind == "broker":
             _kill_group(self._processes["broker"])
             self._start_broker()
-        else:
+        elif kind == "worker":
             self._kill_worker()
+        else:
+            assert self._hadoop is not None
+            self._hadoop.kill(kind)
+            self._hadoop.start(kind)
         self.kills += 1
 
     def finish(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from interop.hadoop_peer import HDFS, HadoopPeer
 from interop.spark.load.kills import KINDS, Run
 
 pytestmark = pytest.mark.spark
@@ -28,5 +29,14 @@ def test_a_kill_of_each_kind_loses_and_doubles_nothing(tmp_path: Path) -> None:
 def test_many_kills_lose_and_double_nothing(tmp_path: Path, kind: str, table_format: str) -> None:
     with Run(tmp_path, table_format, SEED) as run:
         for _ in range(20 if table_format == "delta" else 10):
+            run.kill(kind)
+        run.finish()
+
+
+@pytest.mark.long
+@pytest.mark.java
+def test_kills_on_the_way_to_hdfs_lose_and_double_nothing(tmp_path: Path) -> None:
+    with HadoopPeer(tmp_path / "hadoop", apart=True) as hadoop, Run(tmp_path, "delta", SEED, hadoop) as run:
+        for kind in (*HDFS, "driver", "worker") * 5:
             run.kill(kind)
         run.finish()
