@@ -217,12 +217,15 @@ class DeltaLake(LakeTable):
         key: Sequence[str],
         check: Callable[[], None],
     ) -> bool:
-        """Puts files in the place of others, in one commit that also sets the batch and the key of the table's rows.
+        """Puts files in the place of others, in one commit that also sets the batch and the key of the table's rows, if
+        they have one.
 
         As `append`, but whatever anybody committed since the last `refresh` is a conflict, and it is not tried again:
         an appended row may be of a key that is put, and a compaction may have moved the rows that are replaced.
         """
-        numbers = {**batch.numbers(), KEY_APPLICATION: key_mark(key), COMPACTION: self.version}
+        numbers = {**batch.numbers(), COMPACTION: self.version}
+        if key:
+            numbers[KEY_APPLICATION] = key_mark(key)
         return self._take(files, replaced, batch, numbers, tries=1, check=check, retries=0)
 
     def _take(
