@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from penstock.pipelines.job import TYPE_NAMES, Option
+from penstock.pipelines.models.reading import ALARM, LAKE, MODEL, SOURCE, TEST
 from penstock.pipelines.reading import DEAD_LETTERS, KAFKA, PIPELINE, RESTART
 from penstock.pipelines.registry import BUILT_IN, find_job
 from penstock.pipelines.template import toml
@@ -27,6 +28,18 @@ FILE_SECTIONS: Sequence[tuple[str, str, Sequence[Option]]] = (
     ("[restart]", "What happens after a failure.", RESTART),
     ("[dead_letters]", "Where to put records that the job cannot process (default: nowhere).", DEAD_LETTERS),
 )
+MODEL_SECTIONS: Sequence[tuple[str, str, Sequence[Option]]] = (
+    ("[sources.NAME]", "What models read: a topic or a lake table.", SOURCE),
+    ("[models.NAME]", "A step; its name is that of a table in the queries of others.", MODEL),
+    ("tests", "Each of `tests` of a source or model is one of the first five kinds, with what that needs.", TEST),
+    ("[lake]", "Where the models' tables are.", LAKE),
+    ("[alarm]", "Who is told when a test or a model begins to fail.", ALARM),
+)
+MODELS = """## Models
+
+A file may declare models in place of a job; [how to](../../how-to/declare-models.md). Then it has these sections, and
+neither `job` nor `[options]` and `[dead_letters]`.
+"""
 SPARK = """### [spark]
 
 Settings of the Spark session, by Spark's names. Pipelines of one run share a session, so they must agree on each;
@@ -50,7 +63,10 @@ def page() -> str:
     lines += ["", "## The file", "", "The job's own options go under `[options]`. The other sections:"]
     for name, text, options in FILE_SECTIONS:
         lines += ["", f"### {name}", "", text, "", *table(options)]
-    return "\n".join([*lines, "", SPARK])
+    lines += ["", SPARK, MODELS]
+    for name, text, options in MODEL_SECTIONS:
+        lines += [f"### {name}", "", text, "", *table(options), ""]
+    return "\n".join(lines)
 
 
 def table(options: Sequence[Option]) -> Iterator[str]:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.common import Actions, add_action, add_actions, add_flag, add_json, add_option, run_action
 from penstock.cli.output import GREEN, RED, YELLOW, paint, print_json, print_table
+from penstock.cli.pipeline_models import register_models
+from penstock.cli.pipeline_state import add_state, state_of
 from penstock.cli.progress import Lines
 from penstock.cli.spark import add_spark_session
 from penstock.cli.stopping import Stopping, stopped_by_signals
@@ -43,6 +45,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     _register_files(actions)
     _register_run(actions)
+    register_models(actions)
     status = add_action(
         actions, "status", show_status, "show figures of running pipelines, or the last known ones"
     ).examples("penstock pipeline status", "penstock pipeline status clicks.toml --json")
@@ -83,18 +86,6 @@ def _register_run(actions: Actions[argparse.ArgumentParser]) -> None:
     add_spark_session(parser)
 
 
-def add_state(parser: argparse.ArgumentParser) -> None:
-    text = "directory of the pipelines' state (default: $PENSTOCK_STATE or ~/.local/state/penstock/pipelines)"
-    add_option(parser, "--state", "DIR", text, type=Path)
-
-
-def state_of(arguments: argparse.Namespace) -> Path:
-    """The state directory that was asked for."""
-    from penstock.pipelines.state import state_directory
-
-    return (getattr(arguments, "state", None) or state_directory()).absolute()
-
-
 def write_template(arguments: argparse.Namespace) -> int:
     from penstock.pipelines.registry import find_job
     from penstock.pipelines.template import template
@@ -126,8 +117,15 @@ def check_files(arguments: argparse.Namespace) -> int:
         print(f"{len(problems)} problem{'s' if len(problems) > 1 else ''}", file=sys.stderr)
         return 1
     for pipeline in pipelines:
-        print(f"{pipeline.file}: {pipeline.name}, job {pipeline.job_name}: valid")
+        print(f"{pipeline.file}: {pipeline.name}, {what_of(pipeline)}: valid")
     return 0
+
+
+def what_of(pipeline: Pipeline) -> str:
+    """A pipeline's job, or how many models it has."""
+    if pipeline.project is None:
+        return f"job {pipeline.job_name}"
+    return f"{len(pipeline.project.sources)} sources, {len(pipeline.project.models)} models"
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Pipeline], list[Problem]]:

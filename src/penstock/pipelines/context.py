@@ -50,6 +50,7 @@ class Context:
         checkpoints: directory or URI of the queries' checkpoints; below `directory` by default.
         dead_letter_sink: where `dead_letters` puts them; None drops them.
         listener: what `heard` tells.
+        told: gets a line for a person: trouble that does not end the pipeline.
     """
 
     spark: SparkSession
@@ -64,6 +65,7 @@ class Context:
     checkpoints: str = ""
     dead_letter_sink: DeadLetters | None = None
     listener: Callable[[Figures], None] = _ignore
+    told: Callable[[str], None] = lambda _: None
 
     def heard(self, rows: int, *, lag: int = 0, seconds: float = 0.0) -> None:
         """Figures of work that is neither a step's nor a streaming query's."""

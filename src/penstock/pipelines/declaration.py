@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.pipelines.job import Job
+from penstock.pipelines.models.project import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Pipeline:
     restart: Restart = field(default_factory=Restart)
     dead_letter_topic: str | None = None
     dead_letter_table: str | None = None
+    project: Project | None = None
+    """Its models, where the file has them in place of a job."""
 
 
 @dataclass(frozen=True, slots=True)

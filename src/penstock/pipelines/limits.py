@@ -34,3 +34,13 @@ MIRROR_TOPICS_MS = 5_000
 """How often a mirror looks for new topics and partitions."""
 MIRROR_CONFIGS_MS = 60_000
 """How often it holds the topics' configs against each other."""
+PIPELINE_TURN_POLL_MS = 100
+"""How often a run looks whether a backfill of its pipeline has done its part, and the other way round."""
+TEST_SAMPLE_ROWS = 5
+"""Rows that a failed test shows of those that failed it."""
+TEST_SAMPLE_CHARACTERS = 2_000
+"""The same as text; what is longer is cut."""
+TEST_RESULTS_SHOWN = 1_000
+"""Newest results that a pipeline's page looks at."""
+ALARM_TIMEOUT_S = 30
+"""How long the command of an alarm may take; then it is ended."""

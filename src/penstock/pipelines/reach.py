@@ -24,7 +24,11 @@ def unreachable(pipelines: Sequence[Pipeline]) -> list[Problem]:
         except (PenstockError, ValueError) as error:
             problems.append(Problem(str(pipeline.file), 0, f"[kafka] bootstrap: {error}"))
             continue
-        for option, topic in topics_read(pipeline.job.options, pipeline.options):
+        wanted = list(topics_read(pipeline.job.options, pipeline.options))
+        if pipeline.project is not None:
+            sources = pipeline.project.sources.values()
+            wanted += [(f"topic of source {each.name}", each.topic) for each in sources if each.topic is not None]
+        for option, topic in wanted:
             if topic not in there:
                 text = f"{option} is {topic}: there is no such topic at {pipeline.bootstrap}"
                 problems.append(Problem(str(pipeline.file), 0, text + did_you_mean(topic, there)))

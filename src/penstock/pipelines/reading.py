@@ -17,6 +17,8 @@ from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.pipelines.declaration import Pipeline, Problem, Restart
 from penstock.pipelines.job import REQUIRED, Job, Option
+from penstock.pipelines.models import reading as models
+from penstock.pipelines.models.project import Project
 from penstock.pipelines.registry import find_job
 
 Path_ = tuple[str | int, ...]
@@ -69,7 +71,12 @@ SECTIONS: Mapping[str, Sequence[Option]] = {
     "spark": (),
     "restart": RESTART,
     "dead_letters": DEAD_LETTERS,
+    **dict.fromkeys(models.SECTIONS, ()),
 }
+MODELS_JOB = "models"
+"""What the status calls the job of a file with models."""
+OF_JOBS, OF_MODELS = ("options", "dead_letters"), models.SECTIONS
+"""Sections that a file has for a job, and those that it has for models instead."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OURS = {"spark.master": "--master", "spark.remote": "--remote", "spark.app.name": "[pipeline] name"}
 HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
@@ -122,13 +129,13 @@ def read_pipeline(file: Path, state: Path) -> tuple[Pipeline | None, list[Proble
         return None, [Problem(str(file), 0, "this is no text in UTF-8")]
     except OSError as error:
         return None, [Problem(str(file), 0, f"cannot be read: {(error.strerror or str(error)).lower()}")]
-    checker = _Checker(file, lines_of(text))
+    checker = Checker(file, lines_of(text))
     pipeline = checker.pipeline(told, state)
     return (None if checker.problems else pipeline), sorted(checker.problems, key=lambda problem: problem.line)
 
 
 @dataclass(slots=True)
-class _Checker:
+class Checker:
     """Collects what is wrong with one file."""
 
     file: Path
@@ -148,17 +155,22 @@ class _Checker:
                 self.wrong((name,), f"{name} must be a section: [{name}]")
         part = {name: value for name in SECTIONS if isinstance(value := told.get(name, {}), dict)}
         of = {name: part.get(name, {}) for name in SECTIONS}
-        head = self.checked(("pipeline",), of["pipeline"], PIPELINE)
+        has_models = any(name in told for name in OF_MODELS)
+        self._check_kind(told, of["pipeline"], has_models=has_models)
+        expected = [each for each in PIPELINE if each.name != "job"] if has_models else PIPELINE
+        given = {key: value for key, value in of["pipeline"].items() if key != "job" or not has_models}
+        head = {"job": MODELS_JOB, **self.checked(("pipeline",), given, expected)}
         name = head["name"] or re.sub(r"[^A-Za-z0-9._-]", "-", self.file.stem)
         if not NAME.fullmatch(name):
             self.wrong(("pipeline", "name"), f'name is "{name}": letters, digits, dots, dashes, underscores only')
-        job = self.job(head["job"])
-        options = self.options(of["options"], job)
+        directory = state / name
+        project = models.read_project(self, told, directory) if has_models else None
+        job = self.job(head["job"]) if project is None else models_job(project)
+        options = self.options(of["options"], job) if project is None else {}
         kafka = self.checked(("kafka",), flattened(of["kafka"]), KAFKA)
         letters = self.checked(("dead_letters",), of["dead_letters"], DEAD_LETTERS)
         if letters["topic"] and letters["table"]:
             self.wrong(("dead_letters",), "[dead_letters] has a topic and a table: name one of them")
-        directory = state / name
         return Pipeline(
             name=name,
             job_name=head["job"] if isinstance(head["job"], str) else "",
@@ -175,7 +187,20 @@ class _Checker:
             restart=Restart(**self.checked(("restart",), of["restart"], RESTART)),
             dead_letter_topic=letters["topic"],
             dead_letter_table=letters["table"],
+            project=project,
         )
+
+    def _check_kind(self, told: Mapping[str, Any], head: Mapping[str, Any], *, has_models: bool) -> None:
+        """A file has a job, or models."""
+        if not has_models:
+            return
+        if "job" in head:
+            self.wrong(("pipeline", "job"), "a file has a job, or [models]: put them into two files")
+        for name in OF_JOBS:
+            if name in told:
+                self.wrong((name,), f"[{name}] is for a job, and this file has [models]")
+        if not told.get("models"):
+            self.wrong((), "there are no models: [models.NAME] declares one")
 
     def job(self, name: Any) -> Job | None:
         if not isinstance(name, str):
@@ -242,6 +267,13 @@ class _Checker:
                 self.wrong(("spark", name), f"{name} must be a text, a number, true or false")
             settings[name] = str(value).lower() if isinstance(value, bool) else str(value)
         return settings
+
+
+def models_job(project: Project) -> Job:
+    """The job that runs a file's models."""
+    from penstock.pipelines.models.step import job_of
+
+    return job_of(project)
 
 
 def flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -36,21 +36,47 @@ def find_job(name: str, directory: Path | None = None) -> Job:
     Raises:
         ConfigError: there is no such job, or its module does not import.
     """
-    where, colon, attribute = BUILT_IN.get(name, name).rpartition(":")
-    if not colon or not where or not attribute:
+    path = BUILT_IN.get(name, name)
+    if not _is_path(path):
         known = ", ".join(BUILT_IN)
         raise ConfigError(
             f"there is no job {name}{did_you_mean(name, BUILT_IN)} (built in: {known}; or file.py:function)"
         )
+    module, found = _found(path, directory, "a Job or a function")
+    return found if isinstance(found, Job) else _job_of(module, found)
+
+
+def find_function(name: str, directory: Path) -> Callable[..., Any]:
+    """The function of a Python step.
+
+    Args:
+        name: `module:function` or `file.py:function`.
+        directory: what the path of a file is relative to.
+
+    Raises:
+        ConfigError: there is no such function, or its module does not import.
+    """
+    if not _is_path(name):
+        raise ConfigError(f"there is no function {name}: it must be module:function or file.py:function")
+    _, found = _found(name, directory, "a function")
+    if isinstance(found, Job):
+        raise ConfigError(f"{name} is a Job, and a function is wanted")
+    return found  # type: ignore[no-any-return]
+
+
+def _is_path(name: str) -> bool:
+    where, _, attribute = name.rpartition(":")
+    return bool(where and attribute)
+
+
+def _found(path: str, directory: Path | None, wanted: str) -> tuple[ModuleType, Any]:
+    """The module that a path names, and the job or function there."""
+    where, _, attribute = path.rpartition(":")
     module = _from_file((directory or Path()) / where) if where.endswith(".py") else _imported(where)
     found = getattr(module, attribute, None)
-    if isinstance(found, Job):
-        return found
-    if callable(found):
-        return _job_of(module, found)
-    raise ConfigError(
-        f"{where} has no {attribute}{did_you_mean(attribute, _names(module))}: a Job or a function is wanted"
-    )
+    if isinstance(found, Job) or callable(found):
+        return module, found
+    raise ConfigError(f"{where} has no {attribute}{did_you_mean(attribute, _names(module))}: {wanted} is wanted")
 
 
 def _job_of(module: ModuleType, function: Any) -> Job:

@@ -19,6 +19,7 @@ from penstock.pipelines.context import Context, DeadLetters
 from penstock.pipelines.dead_letters import DeadLetterTable, DeadLetterTopic
 from penstock.pipelines.declaration import Pipeline
 from penstock.pipelines.limits import PIPELINE_POLL_MS
+from penstock.pipelines.models.step import TestsError
 from penstock.pipelines.monitor import Monitor
 from penstock.pipelines.queries import Queries, wait
 from penstock.pipelines.step import Figures, Step
@@ -30,8 +31,11 @@ from penstock.spark.session import enter_thread, one_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FINAL = (ConfigError, LakeConflictError, DataLossError, AssertionError, TypeError, NameError, AttributeError)
-"""What another start would meet again: wrong settings, another copy at work, lost data, a mistake in a job."""
+FINAL = (
+    *(ConfigError, LakeConflictError, DataLossError, TestsError),
+    *(AssertionError, TypeError, NameError, AttributeError),
+)
+"""What another start would meet again: wrong settings, another copy at work, lost data, failed tests, a mistake."""
 
 
 def epoch_ms() -> int:
@@ -170,7 +174,13 @@ class Running:
             checkpoints=pipeline.checkpoints,
             dead_letter_sink=sink_of(pipeline),
             listener=lambda figures: self.monitor.did("job", figures, epoch_ms()),
+            told=self._troubled,
         )
+
+    def _troubled(self, text: str) -> None:
+        """The pipeline goes on, and a person should know of this."""
+        self.monitor.failed(text, epoch_ms())
+        self.said(f"{self.pipeline.name}: {text}")
 
 
 def sink_of(pipeline: Pipeline) -> DeadLetters | None:

@@ -92,7 +92,7 @@ table = "b"
         "(built in: load, activity, security, operations, reports, mirror; or file.py:function)",
         '4: interval_ms is "fast", it must be a whole number',
         "5: unknown section [kafak]; did you mean kafka?; "
-        "there are pipeline, kafka, options, spark, restart, dead_letters",
+        "there are pipeline, kafka, options, spark, restart, dead_letters, sources, models, lake, alarm",
         '8: isolation.level is "dirty", it must be one of read_uncommitted, read_committed',
         "10: unknown option atempts; did you mean attempts?; "
         "there are attempts, backoff_ms, backoff_max_ms, healthy_after_ms",

@@ -217,7 +217,9 @@ class DeltaLake(LakeTable):
         key: Sequence[str],
         check: Callable[[], None],
     ) -> bool:
-        numbers = {**batch.numbers(), KEY_APPLICATION: key_mark(key), COMPACTION: self.version}
+        numbers = {**batch.numbers(), COMPACTION: self.version}
+        if key:
+            numbers[KEY_APPLICATION] = key_mark(key)
         return self._take(files, replaced, batch, numbers, tries=1, check=check, retries=0)
 
     def _take(

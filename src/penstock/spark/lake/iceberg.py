@@ -273,7 +273,7 @@ class IcebergLake(LakeTable):
         if self.has(batch):
             return False
         check()
-        numbers = {**batch.numbers(), KEY_APPLICATION: key_mark(key)}
+        numbers = {**batch.numbers(), **({KEY_APPLICATION: key_mark(key)} if key else {})}
         properties = {name: str(number) for name, number in numbers.items()}
         if not overwrite(self, replaced, files, properties, {BATCH_KEY: batch.to_json()}):
             raise LakeConflictError(f"another writer of {self.uri} committed at the same time")

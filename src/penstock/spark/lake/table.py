@@ -140,7 +140,8 @@ class LakeTable(ABC):
         key: Sequence[str],
         check: Callable[[], None],
     ) -> bool:
-        """Puts files in the place of others, in one commit that also sets the batch and the key of the table's rows.
+        """Puts files in the place of others, in one commit that also sets the batch and the key of the table's rows,
+        if they have one.
 
         As `append`, but whatever anybody committed since the last `refresh` is a conflict, and it is not tried again:
         an appended row may be of a key that is put, and a compaction may have moved the rows that are replaced.

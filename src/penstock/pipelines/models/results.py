@@ -1,0 +1,84 @@
+"""What tests found, as rows of a Delta table: for dashboards, for a pipeline's page, and for whoever asks later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.pipelines.limits import RESULT_TABLE_FILES_MAX, TEST_RESULTS_SHOWN
+
+PASS, WARN, FAIL, ERROR, SKIPPED = "pass", "warn", "fail", "error", "skipped"
+BAD = (FAIL, ERROR)
+RUN = "run"
+"""In place of a test: the model itself, which failed or was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One test of a node, or a model that did not run.
+
+    Attributes:
+        time: when it was known.
+        pipeline: whose it is.
+        step: the source or model.
+        test: its name, or RUN.
+        status: one of PASS, WARN, FAIL, ERROR (the test itself failed, or the model) and SKIPPED.
+        failures: rows, or keys, that failed.
+        sample: some of them as JSON.
+        message: a sentence for a person, if there is something to say.
+        seconds: how long it took.
+    """
+
+    time: datetime
+    pipeline: str
+    step: str
+    test: str
+    status: str
+    failures: int = 0
+    sample: str = ""
+    message: str = ""
+    seconds: float = 0.0
+
+    @property
+    def line(self) -> str:
+        """As a terminal shows it."""
+        count = f", {self.failures:,} failures" if self.failures else ""
+        return f"{self.step} {self.test}: {self.status}{count}{': ' if self.message else ''}{self.message}"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def write_results(path: str, results: Sequence[Result], storage_options: Mapping[str, str]) -> None:
+    """Adds results to the table, which is made if it is missing."""
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    if not results:
+        return
+    text = pa.string()
+    types = {"time": pa.timestamp("us", "UTC"), "failures": pa.int64(), "seconds": pa.float64()}
+    schema = pa.schema([(name, types.get(name, text)) for name in Result.__slots__])
+    rows = pa.Table.from_pylist([asdict(each) for each in results], schema=schema)
+    options = dict(storage_options)
+    write_deltalake(path, rows, mode="append", storage_options=options)
+    table = DeltaTable(path, storage_options=options)
+    if len(table.file_uris()) > RESULT_TABLE_FILES_MAX:
+        table.optimize.compact()
+        table.vacuum(dry_run=False)
+
+
+def last_results(path: str, pipeline: str, storage_options: Mapping[str, str]) -> list[Result]:
+    """The newest result of each test of a pipeline, as far as the newest rows tell; none if there is no table."""
+    from penstock.pipelines.jobs.tables import rows_of
+
+    rows = rows_of(path, storage_options, filters=[("pipeline", "=", pipeline)])
+    if rows is None:
+        return []
+    newest: dict[tuple[str, str], Any] = {}
+    for row in rows.sort_by([("time", "descending")]).slice(0, TEST_RESULTS_SHOWN).to_pylist():
+        newest.setdefault((row["step"], row["test"]), row)
+    return [Result(**row) for row in newest.values()]

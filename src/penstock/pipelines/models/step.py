@@ -1,0 +1,133 @@
+"""A run of a pipeline's models: tests of the sources, then each model behind those that it reads, with its tests.
+
+A test that fails, or a model, stops what depends on it, directly or not, and nothing else; what was stopped is left
+out until all that it reads is well again. Runs of one pipeline take turns with its backfills (see `turns`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.pipelines.job import Job
+from penstock.pipelines.models.alarms import Alarms
+from penstock.pipelines.models.frames import Ends, Frames, ends_now
+from penstock.pipelines.models.position import Positions
+from penstock.pipelines.models.project import Model, Project, Source
+from penstock.pipelines.models.results import BAD, ERROR, RUN, SKIPPED, Result, now, write_results
+from penstock.pipelines.step import Did, Figures
+from penstock.pipelines.turns import turn
+
+if TYPE_CHECKING:
+    from penstock.pipelines.context import Context
+    from penstock.pipelines.models.materialize import Materializer
+    from penstock.pipelines.models.testing import Testing
+
+
+class ModelsError(PenstockError):
+    """Models did not run; the message says which, and why."""
+
+
+class TestsError(PenstockError):
+    """Tests failed in a run that is to end; the message says which."""
+
+    __test__ = False
+
+
+def job_of(project: Project) -> Job:
+    """The job that runs a project's models every interval, or once."""
+    return Job(lambda context: [ModelsStep(context, project)], doc="Runs the models of the file.")
+
+
+class ModelsStep:
+    """Runs all models of a project, one run a step."""
+
+    def __init__(self, context: Context, project: Project) -> None:
+        from penstock.pipelines.models.materialize import Materializer
+        from penstock.pipelines.models.testing import Testing
+
+        frames = Frames(context, project)
+        positions = Positions(context.directory)
+        self.context, self.project = context, project
+        self.materializer: Materializer = Materializer(context, frames, positions)
+        self.testing: Testing = Testing(context, frames, positions)
+        self._alarms = Alarms(project.alarm, context, frames.session)
+
+    @property
+    def interval_ms(self) -> int:
+        return self.context.interval_ms
+
+    def close(self) -> None:
+        """The session goes with the process: it holds nothing but names."""
+
+    def step(self) -> Figures | None:
+        """One run. Raises ModelsError if a model failed, TestsError if a test did and there is no further run."""
+        with turn(self.context.directory, self.context.stop) as mine:
+            if not mine:
+                return None
+            began = time.monotonic()
+            ends = ends_now(self.context, self.project.sources.values())
+            rows, results = self._run(ends)
+            self.keep(results)
+        if broken := [each for each in results if each.test == RUN and each.status == ERROR]:
+            raise ModelsError("; ".join(f"model {each.step}: {each.message}" for each in broken))
+        if bad := [each for each in results if each.status in BAD]:
+            text = "; ".join(each.line for each in bad)
+            if self.context.once:
+                raise TestsError(text)
+            self.context.told(text)
+        return Did(rows, 0, time.monotonic() - began)
+
+    def keep(self, results: Sequence[Result]) -> None:
+        """Adds results to their table, and gives the alarm for those that began to fail."""
+        write_results(self.project.results, results, self.project.storage_options)
+        self._alarms.hear(results)
+
+    def test(self, names: Sequence[str] = ()) -> list[Result]:
+        """Runs the tests of some nodes, or of all, over what is there; keeps and returns the results."""
+        ends = ends_now(self.context, self.project.sources.values())
+        found = [
+            result
+            for node in self.project.nodes()
+            if not names or node.name in names
+            for result in self.testing.of(node, ends)
+        ]
+        self.keep(found)
+        return found
+
+    def _run(self, ends: Mapping[str, Ends]) -> tuple[int, list[Result]]:
+        rows, results = 0, list[Result]()
+        stopped: dict[str, str] = {}  # by node, why what reads it is left out
+        for node in self.project.nodes():
+            if self.context.stop.is_set():
+                break
+            if isinstance(node, Model):
+                if why := next((stopped[ref] for ref in node.refs if ref in stopped), None):
+                    stopped[node.name] = why
+                    results.append(self._result(node, SKIPPED, why))
+                    continue
+                try:
+                    rows += self.materializer.run(node, ends)
+                except Exception as error:  # whatever a query or a function raises
+                    results.append(self._result(node, ERROR, message_of(error)))
+                    stopped[node.name] = f"{node.name} failed"
+                    continue
+            found = self.testing.of(node, ends)
+            results += found
+            if bad := [each.test for each in found if each.status in BAD]:
+                stopped[node.name] = f"{bad[0]} of {node.name} failed"
+        return rows, results
+
+    def _result(self, node: Source | Model, status: str, message: str) -> Result:
+        return Result(now(), self.context.name, node.name, RUN, status, message=message)
+
+
+def message_of(error: Exception) -> str:
+    """What an error says, in a line."""
+    from penstock.spark.session import one_line
+
+    if isinstance(error, PenstockError):
+        return str(error)
+    return one_line(error) or type(error).__name__
