@@ -124,6 +124,22 @@ def test_a_destination_on_hdfs_writes_reads_lists_and_deletes(place: str) -> Non
     there.delete("a/one.bin")
 
 
+@pytest.mark.parametrize("table_format", ["delta", pytest.param("iceberg", marks=pytest.mark.long)])
+def test_a_name_service_is_told_by_storage_options(hdfs: str, place: str, tmp_path: Path, table_format: str) -> None:
+    options = {
+        "dfs.nameservices": "prod",
+        "dfs.ha.namenodes.prod": "nn1,nn2",
+        "dfs.namenode.rpc-address.prod.nn1": "127.0.0.1:1",
+        "dfs.namenode.rpc-address.prod.nn2": hdfs.removeprefix("hdfs://"),
+    }
+    if table_format == "iceberg":
+        options["catalog.uri"] = f"sqlite:///{tmp_path / 'catalog.db'}"
+    lake = open_table(place.replace(hdfs, "hdfs://prod"), "test", format=table_format, storage_options=options)
+    load(lake, 0, 10)
+    assert (verdict_of(lake).clean, verdict_of(lake).rows) == (True, 10)
+    assert Destination(place).list(""), "it is elsewhere"
+
+
 def test_other_readers_find_the_files_of_odd_partition_values(place: str) -> None:
     schema = pa.schema([("site", pa.string()), ("hits", pa.int64())])
     odd = ["a b", "ü/%:", None]
