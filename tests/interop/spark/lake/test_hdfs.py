@@ -60,7 +60,7 @@ def opened(place: str, table_format: str, tmp_path: Path) -> LakeTable:
     )
 
 
-@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+@pytest.mark.parametrize("table_format", ["delta", pytest.param("iceberg", marks=pytest.mark.long)])
 def test_a_table_on_hdfs_is_loaded_proven_and_maintained(
     place: str, table_format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,7 +124,7 @@ def test_a_destination_on_hdfs_writes_reads_lists_and_deletes(place: str) -> Non
     there.delete("a/one.bin")
 
 
-@pytest.mark.parametrize("table_format", ["delta", pytest.param("iceberg", marks=pytest.mark.long)])
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_a_name_service_is_told_by_storage_options(hdfs: str, place: str, tmp_path: Path, table_format: str) -> None:
     options = {
         "dfs.nameservices": "prod",
