@@ -160,7 +160,7 @@ def query_of(options: FrameOptions) -> str:
         content = where.read("metadata")
     except ConfigError:
         raise ConfigError(
-            f"the checkpoint {options.checkpoint} cannot be read here: use a path, or a URI of s3, gs, az"
+            f"the checkpoint {options.checkpoint} cannot be read here: use a path, or a URI of s3, hdfs, gs, az"
         ) from None
     except OSError as error:
         raise ConfigError(f"the checkpoint {options.checkpoint} cannot be read: {error}") from error

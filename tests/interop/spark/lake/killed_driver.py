@@ -45,7 +45,12 @@ class KillingTables(LakeTables):
 
 
 def run(
-    spark: SparkSession, bootstrap: str, path: Path, checkpoint: Path, sink: str = "penstock-lake", **options: str
+    spark: SparkSession,
+    bootstrap: str,
+    path: Path | str,
+    checkpoint: Path | str,
+    sink: str = "penstock-lake",
+    **options: str,
 ) -> None:
     """Reads what is new of the topic in small batches, and adds the records with even offsets to the table."""
     clicks = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap)

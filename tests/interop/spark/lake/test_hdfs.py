@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyiceberg", reason="needs penstock[iceberg]")
 
 from deltalake import DeltaTable
+from interop.spark.lake.killed_driver import run
 from interop.spark.load.support import publish
 from support.lake_tables import CLICKS, load, only, rows, verdict_of, written
 
@@ -29,6 +31,9 @@ from penstock.spark.lake.records import RECORD_SCHEMA, LakeConflictError, with_d
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.lake.verify import verify
 from penstock.testing.broker import LocalBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.xdist_group("hdfs")]
 RACERS = 4
@@ -55,7 +60,7 @@ def opened(place: str, table_format: str, tmp_path: Path) -> LakeTable:
     )
 
 
-@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+@pytest.mark.parametrize("table_format", ["delta", pytest.param("iceberg", marks=pytest.mark.long)])
 def test_a_table_on_hdfs_is_loaded_proven_and_maintained(
     place: str, table_format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +80,7 @@ def test_a_table_on_hdfs_is_loaded_proven_and_maintained(
     assert values == sorted(b"v%d" % offset for offset in range(70) if offset not in (0, 20, 40))
 
 
-@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+@pytest.mark.parametrize("table_format", ["delta", pytest.param("iceberg", marks=pytest.mark.long)])
 def test_of_writers_that_race_on_hdfs_one_commits(place: str, table_format: str, tmp_path: Path) -> None:
     opened(place, table_format, tmp_path)
     copies = [opened(place, table_format, tmp_path) for _ in range(RACERS)]
@@ -119,6 +124,22 @@ def test_a_destination_on_hdfs_writes_reads_lists_and_deletes(place: str) -> Non
     there.delete("a/one.bin")
 
 
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_name_service_is_told_by_storage_options(hdfs: str, place: str, tmp_path: Path, table_format: str) -> None:
+    options = {
+        "dfs.nameservices": "prod",
+        "dfs.ha.namenodes.prod": "nn1,nn2",
+        "dfs.namenode.rpc-address.prod.nn1": "127.0.0.1:1",
+        "dfs.namenode.rpc-address.prod.nn2": hdfs.removeprefix("hdfs://"),
+    }
+    if table_format == "iceberg":
+        options["catalog.uri"] = f"sqlite:///{tmp_path / 'catalog.db'}"
+    lake = open_table(place.replace(hdfs, "hdfs://prod"), "test", format=table_format, storage_options=options)
+    load(lake, 0, 10)
+    assert (verdict_of(lake).clean, verdict_of(lake).rows) == (True, 10)
+    assert Destination(place).list(""), "it is elsewhere"
+
+
 def test_other_readers_find_the_files_of_odd_partition_values(place: str) -> None:
     schema = pa.schema([("site", pa.string()), ("hits", pa.int64())])
     odd = ["a b", "ü/%:", None]
@@ -139,6 +160,22 @@ def test_a_topic_is_loaded_to_hdfs_by_the_command(place: str, capsys: pytest.Cap
     assert only(verify(open_table(place, "load", create=False))).rows == 500
     assert main(["verify", place]) == 0
     assert "clean: 500 rows" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_stream_reaches_hdfs_once_and_sql_reads_it(spark: SparkSession, place: str) -> None:
+    checkpoint = Destination(f"{place}_checkpoint")
+    with LocalBroker() as broker:
+        broker.create_topic("clicks", 1)
+        publish(broker, "clicks", 600, partitions=1)
+        run(spark, broker.bootstrap, place, checkpoint.uri)
+        checkpoint.delete("commits/0")  # as if the driver died before it noted the batch as done
+        run(spark, broker.bootstrap, place, checkpoint.uri)
+    assert checkpoint.read("commits/0") is not None
+    spark.read.format("penstock-lake").load(place).createOrReplaceTempView("pages")
+    counted = spark.sql("select count(*), count(distinct offset), max(offset) from pages where page like 'value%'")
+    assert tuple(counted.collect()[0]) == (300, 300, 598)
 
 
 def test_an_hdfs_that_does_not_answer_is_an_error_in_one_line() -> None:

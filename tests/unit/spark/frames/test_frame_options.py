@@ -36,7 +36,7 @@ def test_options_are_read_in_any_case() -> None:
     ("options", "message"),
     [
         ({}, r"place is missing: .save\(PATH\)"),
-        ({"path": "hdfs://lake"}, "a table cannot be at hdfs://lake"),
+        ({"path": "ftp://lake"}, "a table cannot be at ftp://lake"),
         ({"path": "t", "tableFormt": "delta"}, r"unknown option tableFormt; did you mean tableFormat\?"),
         ({"path": "t", "tableFormat": "hudi"}, "tableFormat = 'hudi' must be one of delta, iceberg, auto"),
         ({"path": "t", "mergeSchema": "yes"}, "mergeSchema = 'yes' must be one of true, false"),
@@ -74,5 +74,5 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, content: str | None) -
 def test_a_checkpoint_must_be_told_and_within_reach() -> None:
     with pytest.raises(ConfigError, match="option checkpointLocation is missing"):
         query_of(parse({"path": "t"}, stream=True))
-    with pytest.raises(ConfigError, match=r"hdfs://c cannot be read here: use a path, or a URI of s3"):
-        query_of(parse({"path": "t", "checkpointLocation": "hdfs://c"}, stream=True))
+    with pytest.raises(ConfigError, match=r"ftp://c cannot be read here: use a path, or a URI of s3"):
+        query_of(parse({"path": "t", "checkpointLocation": "ftp://c"}, stream=True))

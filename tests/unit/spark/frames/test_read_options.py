@@ -38,7 +38,7 @@ def test_options_are_read_in_any_case() -> None:
     ("options", "stream", "message"),
     [
         ({}, None, r"place is missing: .load\(PATH\)"),
-        ({"path": "hdfs://lake"}, None, "a table cannot be at hdfs://lake"),
+        ({"path": "ftp://lake"}, None, "a table cannot be at ftp://lake"),
         ({"path": "t", "versonAsOf": "1"}, None, r"unknown option versonAsOf; did you mean versionAsOf\?"),
         ({"path": "t", "tableFormat": "hudi"}, None, "tableFormat = 'hudi' must be one of delta, iceberg, auto"),
         ({"path": "t", "columns": "a,,b"}, None, "columns = 'a,,b' must be names of columns"),
