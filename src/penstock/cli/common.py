@@ -164,6 +164,11 @@ def read_properties(path: str, overrides: Sequence[str] = ()) -> Properties:
     return Properties({**properties, **given}, {k: v for k, v in lines.items() if k not in given}, path, "--override")
 
 
+def names_in(text: str | None) -> tuple[str, ...]:
+    """Names with commas between."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     """All of an option's NAME=VALUE. Raises UsageError."""
     return dict(pair(text, option) for text in texts)

@@ -22,6 +22,7 @@ from penstock.cli.common import (
     add_json,
     add_option,
     check_modules,
+    names_in,
     run_action,
 )
 from penstock.cli.lake_table import LAKE_MODULES, add_table, open_named
@@ -54,6 +55,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=168.0,
     )
+    add_option(
+        maintain,
+        "--cluster-by",
+        "COLUMNS",
+        "sort the rows of merged files by these, with commas between (default: as the table's load was told)",
+    )
+    add_flag(maintain, "--z-order", "sort by all columns of --cluster-by alike")
     add_flag(maintain, "--force", "allow --keep-hours below 24, when no load is running")
     add_flag(maintain, "--dry-run", "show what would be done; do nothing")
     add_json(maintain)
@@ -66,6 +74,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def maintain_action(arguments: argparse.Namespace) -> int:
     """Maintains a table and prints what was done."""
     check_modules("a lake table", LAKE_MODULES, "spark")
+    from penstock.spark.lake.clustering import Cluster
     from penstock.spark.lake.maintenance import KEEP_HOURS_MIN, Maintenance
 
     if arguments.keep_hours < KEEP_HOURS_MIN and not arguments.force:
@@ -73,11 +82,15 @@ def maintain_action(arguments: argparse.Namespace) -> int:
             f"--keep-hours {arguments.keep_hours:g} could delete files of a running job: at least {KEEP_HOURS_MIN}, "
             "or --force when nothing writes to the table"
         )
+    columns = names_in(arguments.cluster_by)
+    if arguments.z_order and len(columns) < 2:
+        raise UsageError("--z-order needs two or more columns in --cluster-by")
     maintenance = Maintenance(
         open_named(arguments, "maintain", records=False),
         target_bytes=arguments.target_mb << 20,
         keep_hours=arguments.keep_hours,
         dry_run=arguments.dry_run,
+        cluster=Cluster(columns, arguments.z_order) if columns else None,
     )
     done = maintenance.run(tuple(arguments.only or STEPS))
     if arguments.json:

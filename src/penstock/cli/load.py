@@ -27,6 +27,7 @@ from penstock.cli.common import (
     add_option,
     add_pairs,
     check_modules,
+    names_in,
     pairs,
     with_client,
 )
@@ -91,6 +92,22 @@ def _register_tables(parser: argparse.ArgumentParser) -> None:
     add_option(group, "--table-format", "FORMAT", "delta or iceberg", default="delta")
     add_flag(group, "--table-per-topic", "one table per topic, below --table")
     add_flag(group, "--partition-by-date", "partition a new table by day (UTC)")
+    add_option(
+        group,
+        "--partition-by",
+        "COLUMNS",
+        "partition a new table by columns, or day(COLUMN) or hour(COLUMN) of a time, with commas between",
+    )
+    add_option(group, "--cluster-by", "COLUMNS", "sort the rows of a new table's files by these, with commas between")
+    add_flag(group, "--z-order", "with --cluster-by, compaction sorts by all these columns alike")
+    add_option(group, "--event-time", "COLUMN", "when an event was, for --late-after-ms")
+    add_option(
+        group,
+        "--late-after-ms",
+        "MS",
+        "add a column `late` to a new table: whether an event is so much older than its record",
+        type=int,
+    )
     add_pairs(group, "--storage-option", "option of the object store or catalog")
     add_option(group, "--from", "TIME", "reload: fill in what the table lacks since TIME, then stop", dest="from_time")
     add_option(group, "--until", "TIME", "end of a reload (default: now)")
@@ -157,7 +174,7 @@ def options_of(arguments: argparse.Namespace) -> LoadOptions:
         for name in (
             "bootstrap", "topics", "pipeline", "format", "schema_registry", "table_format", "table_per_topic",
             "partition_by_date", "quarantine", "offsets_per_job", "inline_offsets", "read", "skip_corrupt",
-            "new_fields", "group",
+            "new_fields", "group", "z_order", "event_time", "late_after_ms",
         )
     }  # fmt: skip
     try:
@@ -170,6 +187,8 @@ def options_of(arguments: argparse.Namespace) -> LoadOptions:
             schema=schema_text(arguments.schema),
             storage_options=pairs(arguments.storage_option, "--storage-option"),
             log_dirs=tuple(arguments.log_dir),
+            partition_by=names_in(arguments.partition_by),
+            cluster_by=names_in(arguments.cluster_by),
             from_ms=None if arguments.from_time is None else timestamp_ms(arguments.from_time, "--from"),
             until_ms=None if arguments.until is None else timestamp_ms(arguments.until, "--until"),
             **same,

@@ -55,7 +55,13 @@ LOAD_FIRST_OFFSETS = 10_000
 LOAD_COLUMNS_MAX = 1000
 """Columns that a load gives a table; records with further new fields go to the quarantine table."""
 LOAD_OPEN_FILES = 64
-"""Data files that one task writes side by side (one a table and day); the one begun first is closed beyond it."""
+"""Data files that one task writes side by side (one a table and partition value); beyond it the first one is closed."""
+LOAD_FILES_PER_TASK = 10_000
+"""Data files that one task may write; a table that would need more is partitioned by a column of too many values."""
+LOAD_WAITING_BYTES = 64 * MiB
+"""Rows that wait in a task to be written in larger row groups, of all its files; beyond it the largest is written."""
+LAKE_DIRECTORY_NAME_BYTES = 255
+"""A partition value and its column's name as a directory's name; records of longer values go to the quarantine."""
 LOAD_REPLANS = 20
 """Times a job is planned anew because the table, its columns or a schema changed under it, before the load gives up."""
 LOAD_METADATA_AGE_MS = 5000

@@ -33,13 +33,16 @@ def test_every_argument_reaches_the_load(tmp_path: Path) -> None:
         "--from", "1970-01-01T01:00Z", "--until", "1970-01-01T02:00Z", "--offsets-per-job", "5",
         "--inline-offsets", "0", "--isolation", "read_uncommitted", "--read", "files", "--log-dir", "/logs",
         "--allow-data-loss", "--skip-corrupt", "--bootstrap", "a:1,b:2", "--group", "g",
+        "--partition-by", "day(at), page", "--cluster-by", "user,at", "--z-order", "--event-time", "at",
+        "--late-after-ms", "5",
     )  # fmt: skip
     assert made == LoadOptions(
         "a:1,b:2", [], "s3://lake/web", "p", starting=LATEST, fail_on_data_loss=False, skip_corrupt=True,
         isolation=READ_UNCOMMITTED, offsets_per_job=5, topic_pattern="web-.*", format="json", schema="page string",
         new_fields="quarantine", table_format="iceberg", table_per_topic=True, partition_by_date=True,
         storage_options={"A": "b=c"}, from_ms=HOUR_MS, until_ms=2 * HOUR_MS, quarantine="q", read="files",
-        log_dirs=("/logs",), inline_offsets=0, group="g",
+        log_dirs=("/logs",), inline_offsets=0, group="g", partition_by=("day(at)", "page"), cluster_by=("user", "at"),
+        z_order=True, event_time="at", late_after_ms=5,
     )  # fmt: skip
     defaults = {each.name: each.default for each in fields(LoadOptions) if each.default is not MISSING}
     kept = {name for name, default in defaults.items() if getattr(made, name) == default}
@@ -67,6 +70,8 @@ def test_every_argument_reaches_the_load(tmp_path: Path) -> None:
         (["a", "--table", "t", "--pipeline", "x/reload-1"], "must not be empty or contain"),
         (["a", "--table", "t", "--offsets-per-job", "0"], "offsets_per_job = 0"),
         (["a", "--table", "t", "--isolation", "none"], "--isolation none"),
+        (["a", "--table", "t", "--z-order"], "z_order needs two or more columns"),
+        (["a", "--table", "t", "--late-after-ms", "5"], "event_time and late_after_ms go together"),
         (["a", "--table", "t", "--interval-ms", "-1"], "--interval-ms -1"),
         (["a", "--table", "t", "--storage-option", "A"], "--storage-option A: it must be NAME=VALUE"),
     ],

@@ -31,7 +31,7 @@ from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
 from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
 from penstock.spark.lake.delta_spans import spans_of
-from penstock.spark.lake.destination import Destination, table_uri
+from penstock.spark.lake.destination import Destination, table_uri, text_of
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.ranges import Range
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
@@ -77,6 +77,7 @@ class DeltaLake(LakeTable):
         create: bool = True,
         records: bool = True,
         storage_options: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> DeltaLake:
         """Opens the table, creating it if it is missing and `create` says so; as `open_table`."""
         options = dict(storage_options) if storage_options else None
@@ -85,7 +86,7 @@ class DeltaLake(LakeTable):
         except TableNotFoundError:
             if not create:
                 raise PenstockError(f"there is no Delta table at {uri}") from None
-            table = _create(uri, columns, partition_by, options)
+            table = _create(uri, columns, partition_by, options, settings)
         except (DeltaError, OSError) as error:
             raise PenstockError(f"the table at {uri} cannot be opened: {error}") from error
         if records:
@@ -114,6 +115,10 @@ class DeltaLake(LakeTable):
     @property
     def partition_by(self) -> tuple[str, ...]:
         return tuple(self.table.metadata().partition_columns)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        return dict(self.table.metadata().configuration)
 
     @property
     def version(self) -> int:
@@ -443,7 +448,7 @@ class DeltaLake(LakeTable):
         values = actions["partition"].to_pylist() if "partition" in actions.column_names else [{}] * len(actions)
         sizes = actions["size_bytes"].to_pylist()
         return [
-            TableFile(unquote(path), size, {name: None if v is None else str(v) for name, v in of.items()})
+            TableFile(unquote(path), size, {name: text_of(v) for name, v in of.items()})
             for path, size, of in zip(actions["path"].to_pylist(), sizes, values, strict=True)
         ]
 
@@ -451,7 +456,8 @@ class DeltaLake(LakeTable):
         return spans_of(self.table, self.partition_by, names)
 
     def destination(self) -> Destination:
-        return Destination(self.uri, self.storage_options, self.partition_by)
+        by, derived = self.partition_by, self.derived
+        return Destination(self.uri, self.storage_options, by, derived=derived, cluster_by=self.cluster_by)
 
     def _application(self, pipeline: str, partition: TopicPartition) -> str:
         return f"penstock/{pipeline}/{partition.topic_id}/{partition.partition}"
@@ -476,11 +482,19 @@ class DeltaLake(LakeTable):
         return json.dumps(told, separators=(",", ":"))
 
 
-def _create(uri: str, columns: pa.Schema, partition_by: Sequence[str], options: dict[str, str] | None) -> DeltaTable:
+def _create(
+    uri: str,
+    columns: pa.Schema,
+    partition_by: Sequence[str],
+    options: dict[str, str] | None,
+    settings: Mapping[str, str] | None,
+) -> DeltaTable:
     """Creates a table. One that exists by now is fine: another load made it, or this one did and got no answer."""
-    by = list(partition_by) or None
+    told: dict[str, Any] = {"partition_by": list(partition_by) or None, "storage_options": options}
+    if settings:
+        told |= {"configuration": dict(settings), "raise_if_key_not_exists": False}
     try:
-        return DeltaTable.create(uri, columns, mode="ignore", partition_by=by, storage_options=options)
+        return DeltaTable.create(uri, columns, mode="ignore", **told)
     except (DeltaError, OSError) as error:
         try:
             return DeltaTable(uri, storage_options=options)

@@ -23,6 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.errors import PenstockError
+from penstock.spark.lake.clustering import Cluster
 from penstock.spark.lake.compaction import bins_of, merge
 from penstock.spark.lake.delta import COMPACTION, LOG_DIRECTORY, DeltaLake, add_action, remove_action
 from penstock.spark.lake.destination import values_in
@@ -46,11 +47,11 @@ class DeltaSteps(Steps):
     def __init__(self, lake: DeltaLake) -> None:
         self._lake = lake
 
-    def compact(self, target_bytes: int, dry_run: bool) -> Figures:
+    def compact(self, target_bytes: int, dry_run: bool, cluster: Cluster | None = None) -> Figures:
         bins = bins_of(self._lake.files(), target_bytes)
         merged = lost = 0
         for files in [] if dry_run else bins:
-            file = merge(self._lake, files)
+            file = merge(self._lake, files, cluster)
             if self._replace(files, file):
                 merged += len(files)
             else:  # the merged file is left to vacuum: no file is deleted that a commit was to name

@@ -27,13 +27,16 @@ class Destination:
 
     `uri` is an absolute path or a URI of one of STORES. `storage_options` are delta-rs's (AWS_ENDPOINT_URL, ...).
     `partition_by` names the columns by which files are apart: a file has one value of each. `keeps_partition_columns`
-    says whether the files themselves hold those columns too (Iceberg's do, Delta's do not).
+    says whether the files themselves hold those columns too (Iceberg's do, Delta's do not). `derived` says which
+    columns a load makes, and of what (see `derived`); `cluster_by` how it sorts rows (see `clustering`).
     """
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
     partition_by: Sequence[str] = ()
     keeps_partition_columns: bool = False
+    derived: Mapping[str, str] = field(default_factory=dict)
+    cluster_by: str = ""
 
     @property
     def is_local(self) -> bool:
@@ -41,12 +44,13 @@ class Destination:
         return "://" not in self.uri
 
     def to_json(self) -> str:
-        return json.dumps([self.uri, dict(self.storage_options), list(self.partition_by), self.keeps_partition_columns])
+        alike = [self.uri, dict(self.storage_options), list(self.partition_by), self.keeps_partition_columns]
+        return json.dumps([*alike, dict(self.derived), self.cluster_by])
 
     @classmethod
     def from_json(cls, text: str) -> Destination:
-        uri, options, partition_by, keeps = json.loads(text)
-        return cls(uri, options, tuple(partition_by), keeps)
+        uri, options, partition_by, keeps, derived, cluster_by = json.loads(text)
+        return cls(uri, options, tuple(partition_by), keeps, derived, cluster_by)
 
     def open(self, path: str) -> IO[bytes] | Any:
         """Opens a new file for writing, by its path relative to the table; what `pq.ParquetWriter` takes.
@@ -172,6 +176,13 @@ NOTHING = "__HIVE_DEFAULT_PARTITION__"
 def partition_directory(values: Mapping[str, str | None]) -> str:
     """`name=value/...`, as Hive, Delta and Iceberg lay out partitions; empty without partition columns."""
     return "".join(f"{name}={NOTHING if value is None else quote(value, safe='')}/" for name, value in values.items())
+
+
+def text_of(value: Any) -> str | None:
+    """A partition value as tables write it."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def values_in(path: str, partition_by: Sequence[str]) -> dict[str, str | None]:

@@ -16,13 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.spark.lake.derived import Derived
 from penstock.spark.lake.destination import Destination, partition_directory
-from penstock.spark.lake.records import DATE, DataFile, Statistics, date_of
+from penstock.spark.lake.records import DATE, TIMESTAMP, DataFile, Statistics
 from penstock.spark.limits import LAKE_ROW_GROUP_BYTES, LAKE_ROW_GROUP_ROWS
 
 COMPRESSION = "zstd"
 PLAIN_COLUMNS = ("offset", "timestamp", "key", "value")
 """Columns of many different values: a dictionary of them would only be made to be thrown away."""
+DATE_OF = Derived("day", TIMESTAMP)
 PACKED_COLUMNS = ("offset", "timestamp")
 """Integers near to their neighbours, kept as differences: less to write, and to read for `penstock verify`."""
 
@@ -90,7 +92,7 @@ class DataFileWriter:
             return
         if DATE in self._by and DATE not in rows.schema.names:
             rows = pa.RecordBatch.from_arrays(
-                [*rows.columns, date_of(rows)], schema=rows.schema.append(pa.field(DATE, pa.date32()))
+                [*rows.columns, DATE_OF.of(rows)], schema=rows.schema.append(pa.field(DATE, pa.date32()))
             )
         for values, part in _apart(rows, self._by):
             file = self._open.get(values)

@@ -54,7 +54,7 @@ from pyiceberg.utils.datetime import days_to_date
 from penstock.errors import ConfigError, PenstockError
 from penstock.records.run import SeenEpoch
 from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
-from penstock.spark.lake.destination import Destination
+from penstock.spark.lake.destination import Destination, text_of
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.iceberg_catalog import with_confirmed_commits
 from penstock.spark.lake.iceberg_files import HDFS_OPTIONS
@@ -115,6 +115,7 @@ class IcebergLake(LakeTable):
         create: bool = True,
         records: bool = True,
         storage_options: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> IcebergLake:
         """Opens the table, creating it and its catalog if they are missing and `create` says so; as `open_table`."""
         options = dict(storage_options or {})
@@ -124,7 +125,7 @@ class IcebergLake(LakeTable):
             table, taken = _find(catalog, names, uri)
             if table is None and not create:
                 raise PenstockError(f"there is no Iceberg table at {uri}: its catalog has {_listed(names, taken)}")
-            table = table or _make(catalog, names, uri, columns, partition_by)
+            table = table or _make(catalog, names, uri, columns, partition_by, settings=settings or {})
         except PenstockError:
             raise
         except Exception as error:
@@ -144,6 +145,10 @@ class IcebergLake(LakeTable):
     @property
     def partition_by(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.table.spec().fields)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        return self.table.metadata.properties
 
     @property
     def version(self) -> int:
@@ -367,7 +372,8 @@ class IcebergLake(LakeTable):
 
     def destination(self) -> Destination:
         stores = {name: value for name, value in self.storage_options.items() if not name.startswith("catalog.")}
-        return Destination(self.uri, stores, self.partition_by, keeps_partition_columns=True)
+        by, derived = self.partition_by, self.derived
+        return Destination(self.uri, stores, by, True, derived, self.cluster_by)
 
     def _metadata(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], gaps: Sequence[Gap]
@@ -451,11 +457,17 @@ def _find(
 
 
 def _make(
-    catalog: Catalog, names: Sequence[tuple[str, str]], uri: str, columns: pa.Schema, partition_by: Sequence[str]
+    catalog: Catalog,
+    names: Sequence[tuple[str, str]],
+    uri: str,
+    columns: pa.Schema,
+    partition_by: Sequence[str],
+    *,
+    settings: Mapping[str, str],
 ) -> Table:
     """Makes a table by the first name that is free. Raises PenstockError if none is."""
     for name in names:
-        _create(catalog, name, uri, columns, partition_by)  # or it is there, and perhaps another one
+        _create(catalog, name, uri, columns, partition_by, settings=settings)  # or it is there, and perhaps another one
         table, taken = _find(catalog, names, uri)
         if table is not None:
             return table
@@ -470,7 +482,13 @@ def _listed(names: Sequence[tuple[str, str]], taken: Mapping[tuple[str, str], st
 
 
 def _create(
-    catalog: Catalog, name: tuple[str, str], uri: str, columns: pa.Schema, partition_by: Sequence[str]
+    catalog: Catalog,
+    name: tuple[str, str],
+    uri: str,
+    columns: pa.Schema,
+    partition_by: Sequence[str],
+    *,
+    settings: Mapping[str, str],
 ) -> Table:
     schema = assign_fresh_schema_ids(_schema(columns))
     spec = UNPARTITIONED_PARTITION_SPEC
@@ -486,7 +504,7 @@ def _create(
         pass
     except Exception as error:  # if it is not there, making the table says so
         logger.info("the answer to making namespace %s: %s", name[0], error)
-    properties = {**PROPERTIES, "schema.name-mapping.default": schema.name_mapping.model_dump_json()}
+    properties = {**PROPERTIES, **settings, "schema.name-mapping.default": schema.name_mapping.model_dump_json()}
     try:
         return catalog.create_table(name, schema, _location(uri), spec, properties=properties)
     except Exception as error:  # another writer was quicker; or it was made, and the answer lost
@@ -533,7 +551,7 @@ def _text(table: Table, name: str, value: Any) -> str | None:
     """A partition value as text; Iceberg keeps a date as days since 1970."""
     if value is not None and isinstance(table.schema().find_type(name), DateType):
         value = days_to_date(value)
-    return None if value is None else str(value)
+    return None if value is None else text_of(value)
 
 
 def _first_offset(table: Table, file: Any) -> int:

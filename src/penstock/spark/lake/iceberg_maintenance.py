@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from penstock.spark.lake.clustering import Cluster
 from penstock.spark.lake.compaction import bins_of, merge
 from penstock.spark.lake.iceberg import IcebergLake
 from penstock.spark.lake.iceberg_overwrite import overwrite
@@ -32,13 +33,13 @@ class IcebergSteps(Steps):
     def __init__(self, lake: IcebergLake) -> None:
         self._lake = lake
 
-    def compact(self, target_bytes: int, dry_run: bool) -> Figures:
+    def compact(self, target_bytes: int, dry_run: bool, cluster: Cluster | None = None) -> Figures:
         bins = bins_of(self._lake.files(), target_bytes)
         if dry_run:
             return {"files_to_merge": sum(map(len, bins)), "into": len(bins)}
         merged = lost = 0
         for files in bins:
-            file = merge(self._lake, files)
+            file = merge(self._lake, files, cluster)
             if self._replace(files, file):
                 merged += len(files)
             else:  # the merged file is left to vacuum: no file is deleted that a commit was to name

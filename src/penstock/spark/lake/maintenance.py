@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from penstock.spark.lake.certificates import Certificates
+from penstock.spark.lake.clustering import Cluster
 from penstock.spark.lake.steps import Figures, Steps
 from penstock.spark.lake.table import LakeTable, reading
 
@@ -21,9 +22,24 @@ KEEP_HOURS_MIN = 24
 
 
 class Maintenance:
-    """One run over a table. A step's figures tell what it did, or with `dry_run` would do."""
+    """One run over a table. A step's figures tell what it did, or with `dry_run` would do.
 
-    def __init__(self, lake: LakeTable, *, target_bytes: int, keep_hours: float, dry_run: bool = False) -> None:
+    `cluster`: how compaction sorts the rows of a file; None: as the table says, else as they came.
+    Raises ConfigError if the table's rows cannot be sorted so.
+    """
+
+    def __init__(
+        self,
+        lake: LakeTable,
+        *,
+        target_bytes: int,
+        keep_hours: float,
+        dry_run: bool = False,
+        cluster: Cluster | None = None,
+    ) -> None:
+        self._cluster = Cluster.parse(lake.cluster_by) if cluster is None else cluster
+        if self._cluster is not None:
+            self._cluster.check(lake.columns, lake.partition_by)
         self._lake = lake
         self._target_bytes = target_bytes
         self._keep_hours = keep_hours
@@ -33,7 +49,7 @@ class Maintenance:
     def run(self, steps: Sequence[str] = ("compact", "expire", "vacuum")) -> dict[str, Figures]:
         """Runs the steps in this order; returns each one's figures."""
         doing: dict[str, Callable[[], Figures]] = {
-            "compact": lambda: self._steps.compact(self._target_bytes, self._dry_run),
+            "compact": lambda: self._steps.compact(self._target_bytes, self._dry_run, self._cluster),
             "expire": lambda: self._steps.expire(self._keep_hours, self._dry_run),
             "vacuum": lambda: self._steps.vacuum(self._keep_hours, self._dry_run) | self._forget_erased(),
         }

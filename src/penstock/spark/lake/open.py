@@ -25,6 +25,7 @@ def open_table(
     create: bool = True,
     records: bool = True,
     storage_options: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> LakeTable:
     """Opens a table, creating it if it is missing and `create` says so.
 
@@ -37,6 +38,7 @@ def open_table(
         create: whether a table that is missing is made.
         records: whether the table must have the columns of a record, as a load's have.
         storage_options: the store's, named as delta-rs names them; for Iceberg also `catalog.*`.
+        settings: further properties of a new table.
 
     Raises:
         ConfigError: an unknown format or an impossible location.
@@ -55,6 +57,7 @@ def open_table(
         "create": create,
         "records": records,
         "storage_options": options,
+        "settings": settings,
     }
     if (format_of(uri, options) if format == "auto" else format) == "delta":
         from penstock.spark.lake.delta import DeltaLake

@@ -28,6 +28,7 @@ TEXT_MAX = 32
 LAST_CHARACTER = "\U0010ffff"
 DATE = "date"
 """The partition column that is derived from `timestamp`."""
+TIMESTAMP = "timestamp"
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -168,13 +169,6 @@ class Statistics:
 def with_date(columns: pa.Schema) -> pa.Schema:
     """A table's columns and DATE, the day of `timestamp` in UTC, by which it can be partitioned."""
     return columns if DATE in columns.names else columns.append(pa.field(DATE, pa.date32()))
-
-
-def date_of(rows: Any) -> Any:
-    """The column DATE of a batch of rows: the day of `timestamp` in UTC; null where that is null or no date."""
-    days = pc.floor(pc.divide(rows.column("timestamp").cast(pa.int64()).cast(pa.float64()), DAY_US))
-    known = pc.and_(pc.greater_equal(days, FIRST_DAY), pc.less_equal(days, LAST_DAY))
-    return pc.if_else(known, days, pa.scalar(None, pa.float64())).cast(pa.int32()).cast(pa.date32())
 
 
 def _bounds(kind: pa.DataType, column: Any) -> tuple[Any, Any] | None:

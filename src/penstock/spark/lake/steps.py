@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.spark.lake.clustering import Cluster
 from penstock.spark.lake.ranges import Range
 from penstock.spark.lake.records import DataFile, TopicPartition
 from penstock.spark.lake.table import TableFile
@@ -26,8 +27,8 @@ class Steps(ABC):
     """The maintenance steps for a table of one format."""
 
     @abstractmethod
-    def compact(self, target_bytes: int, dry_run: bool) -> Figures:
-        """Merges small files into files of about a size."""
+    def compact(self, target_bytes: int, dry_run: bool, cluster: Cluster | None = None) -> Figures:
+        """Merges small files into files of about a size, whose rows are sorted as `cluster` says."""
 
     @abstractmethod
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:

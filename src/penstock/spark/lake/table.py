@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
+from penstock.spark.lake import clustering
 from penstock.spark.lake.batches import QueryBatch
+from penstock.spark.lake.derived import derived_of
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
@@ -53,6 +55,21 @@ class LakeTable(ABC):
     @abstractmethod
     def partition_by(self) -> tuple[str, ...]:
         """The columns by which its files are apart."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, str]:
+        """The properties that the table keeps of itself."""
+
+    @property
+    def derived(self) -> dict[str, str]:
+        """The columns that a load makes, and of what, as `derived.Derived` writes it."""
+        return derived_of(self.settings, self.partition_by)
+
+    @property
+    def cluster_by(self) -> str:
+        """How the rows of its files are sorted, as `clustering.Cluster` writes it; empty for as they came."""
+        return self.settings.get(clustering.PROPERTY, "")
 
     @property
     @abstractmethod

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.spark.lake.records import DATE, RECORD_SCHEMA, date_of
+from penstock.spark.lake.derived import Derived
+from penstock.spark.lake.records import RECORD_SCHEMA, TIMESTAMP
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.load.formats.format import Format, Parsed
 from penstock.spark.load.registry import Registry
@@ -51,6 +53,10 @@ class Expected:
 
     def __init__(self, lake: LakeTable, format: str = "auto", registry: str | None = None) -> None:  # noqa: A002
         self._target = TargetPlan(lake.destination(), lake.columns)
+        where = self._target.destination
+        self._derived = {name: Derived.parse(text) for name, text in where.derived.items()}
+        text = {each.name for each in lake.columns if pa.types.is_string(each.type)}
+        self._without_empty = set() if where.keeps_partition_columns else text & set(where.partition_by)
         self._guessed = format == "auto"
         self.format = guess(lake.columns, registry) if self._guessed else format
         if (self.format == "avro") != (registry is not None):
@@ -63,7 +69,7 @@ class Expected:
     def _can(self, column: pa.Field) -> bool:
         """Whether a column can be compared; notes why not."""
         decoded = self.format != "raw"
-        if column.name == DATE and DATE in self._target.destination.partition_by:
+        if column.name in self._derived:
             return True
         if column.name not in RECORD_SCHEMA.names or (column.name == "value" and decoded):
             if not decoded:
@@ -83,10 +89,8 @@ class Expected:
         Raises ConfigError for values that are plainly of another format, RegistryError.
         """
         own = {name: records.column(name) for name in self.names if name in records.schema.names}
-        if DATE in self.names and DATE not in own and DATE in self._target.destination.partition_by:
-            own[DATE] = date_of(records)
         if self.format == "raw":
-            return Rows(own, None) if reader == 0 else None
+            return Rows(own | self._made(records), None) if reader == 0 else None
         own.pop("value", None)
         values = records.column("value")
         parsed = self._parse(topic, values, reader)
@@ -95,8 +99,17 @@ class Expected:
         if self._guessed and self.format == "json" and any(values[at].as_py()[:1] == b"\0" for at in parsed.rejected):
             raise ConfigError("the values begin as Avro's do, with a zero byte: name their --schema-registry URL")
         if parsed.kept is not None:
-            own = {name: column.take(parsed.kept) for name, column in own.items()}
-        return Rows(own | dict(zip(parsed.columns.schema.names, parsed.columns.columns, strict=True)), parsed)
+            own = {name: _taken(column, parsed) for name, column in own.items()}
+        theirs = dict(zip(parsed.columns.schema.names, parsed.columns.columns, strict=True))
+        whole = {TIMESTAMP: _taken(records.column(TIMESTAMP), parsed)} | theirs
+        own |= self._made(pa.RecordBatch.from_pydict(whole))
+        for name in self._without_empty & theirs.keys():
+            theirs[name] = pc.if_else(pc.equal(theirs[name], ""), None, theirs[name])
+        return Rows(own | theirs, parsed)
+
+    def _made(self, rows: pa.RecordBatch) -> dict[str, Any]:
+        """The columns that a load makes of others."""
+        return {name: each.of(rows) for name, each in self._derived.items() if name in self.names}
 
     def _parse(self, topic: str, values: pa.Array, reader: int) -> Parsed | None:
         readers = self._readers.get(topic) or self._open(topic)
@@ -120,6 +133,10 @@ class Expected:
             plans = [{**plan, "readers": {topic: bundle}} for bundle in [*versions, None]]
         self._readers[topic] = [format_of(plan, self._target) for plan in plans]
         return self._readers[topic]
+
+
+def _taken(column: pa.Array, parsed: Parsed) -> pa.Array:
+    return column if parsed.kept is None else column.take(parsed.kept)
 
 
 def guess(columns: pa.Schema, registry: str | None) -> str:

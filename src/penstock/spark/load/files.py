@@ -1,4 +1,7 @@
-"""The data files that one task writes: one a table, and one for each value of the table's partition columns."""
+"""The data files that one task writes: one a table, and one for each value of the table's partition columns.
+
+Rows that are set apart or sorted wait until there are enough for a row group; the others are written as they come.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.spark.lake.destination import Destination, partition_directory
-from penstock.spark.lake.records import DATE, DataFile, Statistics, date_of
-from penstock.spark.limits import LOAD_OPEN_FILES
+from penstock.errors import PenstockError
+from penstock.spark.lake.clustering import Cluster
+from penstock.spark.lake.derived import Derived
+from penstock.spark.lake.destination import Destination, partition_directory, text_of
+from penstock.spark.lake.records import DataFile, Statistics
+from penstock.spark.limits import (
+    LAKE_ROW_GROUP_BYTES,
+    LAKE_ROW_GROUP_ROWS,
+    LOAD_FILES_PER_TASK,
+    LOAD_OPEN_FILES,
+    LOAD_WAITING_BYTES,
+)
 
 PARQUET_COMPRESSION = "zstd"
 Values = tuple[tuple[str, str | None], ...]
@@ -27,6 +39,16 @@ class _Open:
     values: Values
     statistics: Statistics = field(default_factory=Statistics)
     rows: int = 0
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+
+    def flush(self, cluster: Cluster | None) -> None:
+        """Writes the rows that wait, as a row group."""
+        if self.waiting:
+            rows = pa.Table.from_batches(self.waiting)
+            self.writer.write_table(rows if cluster is None else cluster.sorted(rows))
+        self.waiting, self.waiting_rows, self.waiting_bytes = [], 0, 0
 
 
 class Files:
@@ -39,6 +61,12 @@ class Files:
         self._destination = destination
         by = destination.partition_by
         self._columns = columns
+        self._derived = {name: Derived.parse(text) for name, text in destination.derived.items()}
+        self._cluster = Cluster.parse(destination.cluster_by)
+        if self._cluster is not None and not set(self._cluster.columns) <= set(columns.names):
+            self._cluster = None
+        self._gathers = bool(by) or self._cluster is not None
+        self._waiting_bytes = 0
         kept = [each for each in columns if destination.keeps_partition_columns or each.name not in by]
         self._file_columns = pa.schema(kept)
         self._open: dict[Values, _Open] = {}
@@ -46,13 +74,30 @@ class Files:
         self._paths: list[str] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Takes rows that have the table's columns but perhaps DATE, which is made, and others, which are null."""
+        """Takes rows that have the table's columns but those that are made, and others, which are null.
+
+        Raises PenstockError when they are of too many partition values.
+        """
         for values, some in self._apart(self._complete(rows)):
             file = self._file(values)
             part = some.select(self._file_columns.names)
-            file.writer.write_batch(part)
             file.statistics.add(part)
             file.rows += part.num_rows
+            if not self._gathers:
+                file.writer.write_batch(part)
+                continue
+            file.waiting.append(part)
+            file.waiting_rows += part.num_rows
+            file.waiting_bytes += part.nbytes
+            self._waiting_bytes += part.nbytes
+            if file.waiting_rows >= LAKE_ROW_GROUP_ROWS or file.waiting_bytes >= LAKE_ROW_GROUP_BYTES:
+                self._flush(file)
+            while self._waiting_bytes > LOAD_WAITING_BYTES:
+                self._flush(max(self._open.values(), key=lambda each: each.waiting_bytes))
+
+    def _flush(self, file: _Open) -> None:
+        self._waiting_bytes -= file.waiting_bytes
+        file.flush(self._cluster)
 
     def close(self) -> list[DataFile]:
         """Ends all files; returns them."""
@@ -76,8 +121,8 @@ class Files:
         for each in self._columns:
             if each.name in rows.schema.names:
                 arrays.append(rows.column(each.name))
-            elif each.name == DATE and DATE in self._destination.partition_by:
-                arrays.append(date_of(rows))
+            elif each.name in self._derived:
+                arrays.append(self._derived[each.name].of(rows))
             else:
                 arrays.append(pa.nulls(rows.num_rows, each.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
@@ -88,20 +133,32 @@ class Files:
         if not names:
             yield (), rows
             return
-        combinations = pa.table({name: rows.column(name) for name in names}).group_by(names).aggregate([])
-        for combination in combinations.to_pylist():
-            mask = None
-            for name, value in combination.items():
-                column = rows.column(name)
-                same = pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value, column.type))
-                mask = same if mask is None else pc.and_kleene(mask, same)
-            some = rows if combinations.num_rows == 1 else rows.filter(pc.fill_null(mask, fill_value=False))
-            yield tuple((name, _text(value)) for name, value in combination.items()), some
+        columns = [rows.column(name).dictionary_encode(null_encoding="encode") for name in names]
+        codes = np.zeros(rows.num_rows, np.int64)
+        for column in columns:
+            codes = codes * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
+        _, firsts, codes = np.unique(codes, return_index=True, return_inverse=True)
+        order = None if len(firsts) == 1 else np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes)).tolist()
+        for first, start, end in zip(firsts.tolist(), [0, *ends], ends, strict=False):
+            values = (self._value(column.dictionary[column.indices[first].as_py()].as_py()) for column in columns)
+            some = rows if order is None else rows.take(pa.array(order[start:end]))
+            yield tuple(zip(names, values, strict=True)), some
+
+    def _value(self, value: Any) -> str | None:
+        """A partition value as the table names it. Delta has no empty text there: it is null."""
+        return None if value == "" and not self._destination.keeps_partition_columns else text_of(value)
 
     def _file(self, values: Values) -> _Open:
         if values not in self._open:
             if len(self._open) >= LOAD_OPEN_FILES:
                 self._end(next(iter(self._open)))
+            if len(self._paths) >= LOAD_FILES_PER_TASK:
+                by = ", ".join(self._destination.partition_by)
+                raise PenstockError(
+                    f"{by}: rows of one job have so many values that a task would write more than "
+                    f"{LOAD_FILES_PER_TASK:,} files: partition by fewer, or cluster by the column instead"
+                )
             path = f"{partition_directory(dict(values))}part-{uuid.uuid4()}.parquet"
             self._paths.append(path)
             sink = self._destination.open(path)
@@ -111,6 +168,7 @@ class Files:
 
     def _end(self, values: Values) -> None:
         file = self._open[values]
+        self._flush(file)
         file.writer.close()
         file.sink.close()
         del self._open[values]
@@ -119,7 +177,3 @@ class Files:
         self._done.append(
             DataFile(file.path, size_bytes, file.rows, told.low, told.high, told.nulls, dict(file.values))
         )
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else value.isoformat() if hasattr(value, "isoformat") else str(value)

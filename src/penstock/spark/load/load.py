@@ -35,7 +35,9 @@ from penstock.spark.lake.records import Claim, LakeConflictError, TopicPartition
 from penstock.spark.lake.table import LakeTable, reading
 from penstock.spark.limits import LOAD_COLUMNS_MAX, LOAD_FIRST_OFFSETS, LOAD_METADATA_AGE_MS, LOAD_REPLANS
 from penstock.spark.load.brokers import Brokers
+from penstock.spark.load.formats.format import OWN_COLUMNS
 from penstock.spark.load.jobs import JobError, Result, discard, run_inline, run_on_spark
+from penstock.spark.load.layout import Layout
 from penstock.spark.load.options import LoadOptions
 from penstock.spark.load.plan import (
     Extent,
@@ -381,8 +383,19 @@ class Load:
     def _target(self, table: str, pipeline: str) -> Target:
         key = (table, pipeline)
         if key not in self._targets:
-            self._targets[key] = open_target(self.options, table, pipeline)
+            fields = self._fields(table)
+            self._targets[key] = open_target(self.options, table, pipeline, fields)
         return self._targets[key]
+
+    def _fields(self, table: str) -> list[Any]:
+        """The columns of a registry's schemas, where a new table is laid out by one of them."""
+        layout = Layout.of(self.options)
+        if self._registry is None or not layout.needs:
+            return []
+        topics = [topic for topic in self.options.topics if table_of(self.options, topic) == table]
+        self._registry.learn(dict.fromkeys(topics, ()))
+        found = [each for topic in topics for each in self._registry.columns(topic, (*OWN_COLUMNS, *layout.own))]
+        return list({each.name: each for each in found}.values())
 
     def _repair_quarantines(self, targets: Mapping[str, Target], extents: Mapping[TopicPartition, Extent]) -> None:
         """Before the first job: gives quarantines what a crash kept from them, unless the brokers have lost it."""

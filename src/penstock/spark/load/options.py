@@ -15,6 +15,7 @@ FORMATS = ("raw", "json", "avro")
 TABLE_FORMATS = ("delta", "iceberg")
 READS = ("auto", "broker", "files")
 NEW_FIELDS = ("add", "quarantine")
+LATE_MAX_MS = 10 * 366 * 86_400_000
 QUARANTINE_SUFFIX = "_quarantine"
 RELOAD = "/reload-"
 """In the name of a pipeline that a reload makes for each stretch of offsets that it fills in; no other name has it."""
@@ -45,7 +46,14 @@ class LoadOptions:
         schema_registry: URL of the schema registry that Avro values name their schema in.
         table_format: "delta" or "iceberg".
         table_per_topic: one table a topic, named as the topic, below `table`.
-        partition_by_date: a column `date` (of `timestamp`, UTC) by which the table's files are apart.
+        partition_by: by what a new table's files are apart: columns, and `day(COLUMN)` or `hour(COLUMN)` of an event's
+            time, which become columns.
+        partition_by_date: the same as `day(timestamp)` in the first place: a column `date`, in UTC.
+        cluster_by: columns by which a new table's rows are sorted within row groups.
+        z_order: whether compaction sorts by all of these alike.
+        event_time: the column that says when an event was, for `late_after_ms`.
+        late_after_ms: gives a new table a column `late`: whether an event was so much earlier than its record's
+            timestamp.
         storage_options: of the object store and the catalog, as `lake.open.open_table` takes them.
         from_ms, until_ms: with one of them the load is a reload: it fills in what the table lacks of the offsets
             between these times (epoch milliseconds; until None: the end as it is now), and ends.
@@ -74,7 +82,12 @@ class LoadOptions:
     schema_registry: str | None = None
     table_format: str = "delta"
     table_per_topic: bool = False
+    partition_by: Sequence[str] = ()
     partition_by_date: bool = False
+    cluster_by: Sequence[str] = ()
+    z_order: bool = False
+    event_time: str | None = None
+    late_after_ms: int | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict)
     from_ms: int | None = None
     until_ms: int | None = None
@@ -95,6 +108,7 @@ class LoadOptions:
             _one_of(name, getattr(self, name), allowed)
         self._check_topics()
         self._check_format()
+        self._check_layout()
         if RELOAD in self.pipeline or not self.pipeline:
             raise ConfigError(f"pipeline = {self.pipeline!r}: it must not be empty or contain {RELOAD!r}")
         if self.from_ms is not None and self.until_ms is not None and self.from_ms >= self.until_ms:
@@ -122,6 +136,14 @@ class LoadOptions:
             raise ConfigError("format = avro needs schema_registry, the registry's URL")
         if self.format != "avro" and self.schema_registry:
             raise ConfigError("schema_registry is for format = avro")
+
+    def _check_layout(self) -> None:
+        if (self.event_time is None) != (self.late_after_ms is None):
+            raise ConfigError("event_time and late_after_ms go together: which column, and how many ms are late")
+        if self.late_after_ms is not None and not 0 < self.late_after_ms <= LATE_MAX_MS:
+            raise ConfigError(f"late_after_ms = {self.late_after_ms}: it must be 1 to {LATE_MAX_MS}")
+        if self.z_order and len(self.cluster_by) < 2:
+            raise ConfigError("z_order needs two or more columns in cluster_by")
 
     @property
     def is_reload(self) -> bool:

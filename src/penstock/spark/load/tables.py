@@ -11,7 +11,9 @@ whatever the schema says by then. A copy of the load that does so at the same ti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +23,11 @@ from penstock.spark.lake.destination import table_uri
 from penstock.spark.lake.folding import Folded
 from penstock.spark.lake.open import open_table
 from penstock.spark.lake.reading import batches_of
-from penstock.spark.lake.records import DATE, RECORD_SCHEMA, DataFile, Gap, TopicPartition, with_date
+from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, TopicPartition
 from penstock.spark.lake.table import LakeTable, one_line, reading
 from penstock.spark.load.formats.ddl import parse_ddl
 from penstock.spark.load.formats.format import OWN_COLUMNS, column_of
+from penstock.spark.load.layout import Layout
 from penstock.spark.load.options import QUARANTINE_SUFFIX, LoadOptions
 from penstock.spark.load.work import QUARANTINE_SCHEMA, QUARANTINED, TargetPlan
 
@@ -132,24 +135,17 @@ def table_of(options: LoadOptions, topic: str) -> str:
     return f"{options.table.rstrip('/')}/{topic}" if options.table_per_topic else options.table
 
 
-def open_target(options: LoadOptions, uri: str, pipeline: str) -> Target:
-    """Opens or makes a table and its quarantine.
+def open_target(options: LoadOptions, uri: str, pipeline: str, fields: Sequence[pa.Field] = ()) -> Target:
+    """Opens or makes a table and its quarantine; `fields` are what a registry says of the values, if it was asked.
 
     Raises ConfigError when the table that is there is of another kind than the options say.
     """
-    columns = first_columns(options)
-    by = (DATE,) if options.partition_by_date else ()
-    lake = open_table(
-        uri,
-        pipeline,
-        format=options.table_format,
-        columns=with_date(columns) if by else columns,
-        partition_by=by,
-        storage_options=options.storage_options,
-    )
+    layout = Layout.of(options)
+    lake = _open_or_make(options, uri, pipeline, layout, fields)
     _check_kind(options, lake)
+    layout.check(lake)
     if options.schema is not None:
-        lake.add_columns(list(_declared(options, lake.partition_by)))
+        lake.add_columns(list(_declared(options, tuple(lake.derived))))
     if options.format == "raw":
         return Target(lake, None)
     place = table_uri(options.quarantine) if options.quarantine else lake.uri.rstrip("/") + QUARANTINE_SUFFIX
@@ -159,17 +155,27 @@ def open_target(options: LoadOptions, uri: str, pipeline: str) -> Target:
     return Target(lake, quarantine)
 
 
-def first_columns(options: LoadOptions) -> pa.Schema:
-    """The columns of a new table."""
+def _open_or_make(
+    options: LoadOptions, uri: str, pipeline: str, layout: Layout, fields: Sequence[pa.Field]
+) -> LakeTable:
+    how: dict[str, Any] = {"format": options.table_format, "storage_options": options.storage_options}
+    if layout.needs:  # a table that is there has them, whether or not they are declared this time
+        with suppress(PenstockError):
+            return open_table(uri, pipeline, create=False, **how)
+    how |= {"partition_by": layout.partition_by, "settings": layout.settings}
+    return open_table(uri, pipeline, columns=layout.columns(first_columns(options, layout, fields)), **how)
+
+
+def first_columns(options: LoadOptions, layout: Layout, fields: Sequence[pa.Field] = ()) -> pa.Schema:
+    """The columns of a new table, but those that are made."""
     if options.format == "raw":
         return RECORD_SCHEMA
     own = [RECORD_SCHEMA.field(name) for name in OWN_COLUMNS]
-    by = (DATE,) if options.partition_by_date else ()
-    return pa.schema([*own, *_declared(options, by)])
+    return pa.schema([*own, *_declared(options, layout.own), *fields])
 
 
-def _declared(options: LoadOptions, partition_by: Sequence[str]) -> list[pa.Field]:
-    own = (*OWN_COLUMNS, DATE) if DATE in partition_by else OWN_COLUMNS
+def _declared(options: LoadOptions, made: Sequence[str]) -> list[pa.Field]:
+    own = (*OWN_COLUMNS, *made)
     schema = parse_ddl(options.schema) if options.schema is not None else pa.schema([])
     fields = [pa.field(column_of(each.name, own), each.type) for each in schema]
     names = [each.name for each in fields]
@@ -188,8 +194,6 @@ def _check_kind(options: LoadOptions, lake: LakeTable) -> None:
         raise ConfigError(f"the table at {lake.uri} has no column value of bytes: it is not of format raw")
     if options.format == "json" and is_raw:
         raise ConfigError(f"the table at {lake.uri} has raw values: load it with format raw, or use another table")
-    if options.partition_by_date and DATE not in lake.partition_by:
-        raise ConfigError(f"the table at {lake.uri} is not partitioned by date, and cannot be made so")
 
 
 def failed_commit(table: LakeTable, error: Exception) -> Exception:

@@ -28,7 +28,7 @@ from penstock.spark.lake.offsets import Held, Offsets, Part, Watch, held_by
 from penstock.spark.lake.open import open_table
 from penstock.spark.lake.ranges import Range, clip, union, without
 from penstock.spark.lake.reading import as_rows
-from penstock.spark.lake.records import Progress, TopicPartition
+from penstock.spark.lake.records import ERASED, Progress, TopicPartition
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.limits import LAKE_COMPARE_BYTES, LAKE_COMPARE_ROWS, LAKE_COMPARE_TRIES, LAKE_RANGES_SHOWN
 from penstock.spark.load.expected import KEYS, REASON, Expected
@@ -90,6 +90,7 @@ class Comparison:
         self._lake, self._address, self._watch, self._expected = lake, address, watch, expected
         self._connect = Connect(address, CLIENT_ID, TIMEOUT_MS, READ_COMMITTED, read="broker")
         self._progress = lake.progress()
+        self._erased = {p: _array(told_absent(each, (ERASED,))) for p, each in self._progress.items()}
         self._claimed = {p: _array(union((c.start, c.end) for c in each.claims)) for p, each in self._progress.items()}
         self._seen: dict[TopicPartition, list[Range]] = defaultdict(list)
         self._held = {p: covered(watch.held[p]) for p in watch.ranges if p in watch.held}
@@ -176,17 +177,18 @@ class Comparison:
         return tallies
 
     def _account(self, partition: TopicPartition, offsets: Offsets, tally: Tally) -> None:
-        """Records that the table has no row of must be in its other half. Each is accounted for once."""
+        """Records that the table has no row of must be in its other half, or erased. Each is accounted for once."""
         held = self._held.get(partition)
         lacking = offsets if held is None else offsets[~_in(offsets, held)]
         lacking = lacking[_in(lacking, self._claimed[partition]) & ~_in(lacking, _array(self._seen[partition]))]
+        lacking = lacking[~_in(lacking, self._erased[partition])]
         if not len(lacking):
             return
         if self._other is not None:
             runs = self._other.get(partition)
             there = np.zeros(len(lacking), bool) if runs is None else _in(lacking, runs)
         else:
-            there = _in(lacking, _array(told_elsewhere(self._progress[partition])))
+            there = _in(lacking, _array(told_absent(self._progress[partition], ELSEWHERE)))
         tally.elsewhere += int(there.sum())
         tally.absent += lacking[~there].tolist()
 
@@ -308,10 +310,10 @@ def note(verdict: BrokerVerdict, tally: Tally, mine: Mine | None, spans: Sequenc
         _keep(verdict.gone, offset)
 
 
-def told_elsewhere(progress: Progress) -> list[Range]:
-    """Where a table says that records went to its other half; a sealed range does not say which."""
-    gaps = [(gap.start, gap.end) for gap in progress.gaps if gap.reason in ELSEWHERE]
-    return union([*gaps, *((s.start, s.end) for s in progress.sealed if any(why in s.reasons for why in ELSEWHERE))])
+def told_absent(progress: Progress, reasons: Sequence[str]) -> list[Range]:
+    """Where a table says that it lacks records for one of some reasons; a sealed range does not say which."""
+    gaps = [(gap.start, gap.end) for gap in progress.gaps if gap.reason in reasons]
+    return union([*gaps, *((s.start, s.end) for s in progress.sealed if any(why in s.reasons for why in reasons))])
 
 
 def covered(held: Held) -> Offsets:

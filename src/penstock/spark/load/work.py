@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.spark.lake.destination import Destination
-from penstock.spark.lake.records import DATE, RECORD_SCHEMA, Gap, TopicPartition
+from penstock.spark.lake.records import RECORD_SCHEMA, Gap, TopicPartition
 from penstock.spark.load.files import Files
 from penstock.spark.load.formats.avro import AvroFormat
+from penstock.spark.load.formats.bounded import Bounded
 from penstock.spark.load.formats.format import OWN_COLUMNS, Format, Parsed
 from penstock.spark.load.formats.json import JsonFormat
 from penstock.spark.load.formats.raw import RawFormat
@@ -42,8 +43,8 @@ class TargetPlan:
 
     @property
     def own_columns(self) -> tuple[str, ...]:
-        """The columns that are the record's, and not the value's."""
-        return (*OWN_COLUMNS, DATE) if DATE in self.destination.partition_by else OWN_COLUMNS
+        """The columns that are the record's, or made, and not the value's."""
+        return (*OWN_COLUMNS, *self.destination.derived)
 
     @property
     def value_columns(self) -> pa.Schema:
@@ -95,6 +96,13 @@ class JobPlan:
 
 def format_of(plan: Mapping[str, Any], target: TargetPlan) -> Format:
     """The format that a plan names, for one table."""
+    made = _format_of(plan, target)
+    text = [each.name for each in target.value_columns if pa.types.is_string(each.type)]
+    by = [name for name in target.destination.partition_by if name in text]
+    return Bounded(made, by) if by else made
+
+
+def _format_of(plan: Mapping[str, Any], target: TargetPlan) -> Format:
     if plan["name"] == "json":
         return JsonFormat(target.value_columns, target.own_columns, add_fields=plan["add_fields"])
     if plan["name"] == "avro":

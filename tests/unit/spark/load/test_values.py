@@ -13,7 +13,7 @@ pytest.importorskip("deltalake", reason="needs penstock[spark]")
 from penstock.spark.lake.broker import BrokerVerdict, everything  # noqa: E402
 from penstock.spark.lake.offsets import Held  # noqa: E402
 from penstock.spark.lake.records import Claim, Gap, Progress, Sealed, TopicPartition  # noqa: E402
-from penstock.spark.load.values import Mine, Tally, covered, note, told_elsewhere  # noqa: E402
+from penstock.spark.load.values import ELSEWHERE, Mine, Tally, covered, note, told_absent  # noqa: E402
 
 CLICKS = TopicPartition("clicks", UUID(int=1), 0)
 
@@ -58,7 +58,7 @@ def test_all_that_is_held_are_the_claims_within_the_log() -> None:
 def test_what_is_elsewhere_by_the_tables_own_word() -> None:
     gaps = [Gap(CLICKS, 40, 42, "quarantined"), Gap(CLICKS, 44, 45, "control"), Gap(CLICKS, 50, 60, "loaded")]
     sealed = [Sealed(0, 10, 0, {"control": 3}), Sealed(10, 20, 0, {"control": 1, "quarantined": 1})]
-    assert told_elsewhere(Progress(0, 100, gaps, sealed)) == [(10, 20), (40, 42), (50, 60)]
+    assert told_absent(Progress(0, 100, gaps, sealed), ELSEWHERE) == [(10, 20), (40, 42), (50, 60)]
 
 
 def test_runs_that_overlap_cover_what_they_cover() -> None:

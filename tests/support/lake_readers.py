@@ -1,0 +1,78 @@
+"""Other programs that read lake tables: each gives the count of a table's rows, and the sum of its column `ms`.
+
+None stands for a program, or a part of it, that is not installed: DuckDB's extensions come from its own store.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+Figures = tuple[int, int]
+Reader = Callable[[str], Figures | None]
+
+
+def _delta_rs(uri: str) -> Figures:
+    from deltalake import DeltaTable
+
+    table = DeltaTable(uri).to_pyarrow_table(columns=["ms"])
+    return table.num_rows, sum(table["ms"].to_pylist())
+
+
+def _pyiceberg(uri: str) -> Figures:
+    from pyiceberg.catalog import load_catalog
+
+    parent, name = os.path.split(uri)
+    catalog = load_catalog("penstock", type="sql", uri=f"sqlite:///{parent}/catalog.db", warehouse=f"file://{parent}")
+    table = catalog.load_table(("lake", name)).scan(selected_fields=("ms",)).to_arrow()
+    catalog.engine.dispose()  # type: ignore[attr-defined]
+    return table.num_rows, sum(table["ms"].to_pylist())
+
+
+def _duckdb(extension: str, uri: str) -> Figures | None:
+    import duckdb
+
+    with duckdb.connect() as session:
+        try:
+            session.execute(f"load {extension}")
+        except duckdb.Error:
+            return None
+        found: Any = session.execute(f"select count(*), sum(ms) from {extension}_scan('{_named(extension, uri)}')")
+        return tuple(map(int, found.fetchone()))  # type: ignore[return-value]
+
+
+def _named(extension: str, uri: str) -> str:
+    """DuckDB reads an Iceberg table by its newest metadata file."""
+    if extension == "delta":
+        return uri
+    metadata = os.path.join(uri, "metadata")
+    return os.path.join(metadata, max(name for name in os.listdir(metadata) if name.endswith(".metadata.json")))
+
+
+def _polars(scan: str, uri: str) -> Figures | None:
+    if find_spec("polars") is None:
+        return None
+    import polars
+
+    place = uri if scan == "delta" else _named("iceberg", uri)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it would like its own planner for Iceberg
+        rows = getattr(polars, f"scan_{scan}")(place).select("ms").collect()
+    return rows.height, int(rows["ms"].sum())
+
+
+READERS: dict[str, dict[str, Reader]] = {
+    "delta": {
+        "delta-rs": _delta_rs,
+        "DuckDB": lambda uri: _duckdb("delta", uri),
+        "Polars": lambda uri: _polars("delta", uri),
+    },
+    "iceberg": {
+        "pyiceberg": _pyiceberg,
+        "DuckDB": lambda uri: _duckdb("iceberg", uri),
+        "Polars": lambda uri: _polars("iceberg", uri),
+    },
+}
