@@ -107,8 +107,8 @@ def started(round_trip_ms: float) -> Iterator[str]:
 
 
 def fill(bootstrap: str, topic: str, mb: int, batch_bytes: int) -> None:
-    made = AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, PARTITIONS, 1)])
-    made.pop(topic).result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     settings = {"bootstrap.servers": bootstrap, "batch.size": batch_bytes, "linger.ms": 50, "acks": 1}
     producer = Producer({**settings, "queue.buffering.max.kbytes": 1 << 19, "max.in.flight": 1000})
     values = [os.urandom(VALUE_BYTES) for _ in range(1000)]

@@ -66,42 +66,43 @@ class Registry:
 
         Raises RegistryError.
         """
-        client = self._client()
-        for topic, ids in seen.items():
-            self.readers[topic] = self._latest(client, SUBJECT.format(topic=topic))
-            for schema_id in ids:
-                if schema_id not in self.schemas:
-                    self.schemas[schema_id] = self._by_id(client, schema_id)
-            self.known[topic] = sorted({*self.known.get(topic, ()), *ids})
+        with self._client() as client:
+            for topic, ids in seen.items():
+                self.readers[topic] = self._latest(client, SUBJECT.format(topic=topic))
+                for schema_id in ids:
+                    if schema_id not in self.schemas:
+                        self.schemas[schema_id] = self._by_id(client, schema_id)
+                self.known[topic] = sorted({*self.known.get(topic, ()), *ids})
 
     def versions(self, topic: str) -> list[Bundle]:
         """The schemas that were a topic's latest one after the other, the newest first. Raises RegistryError."""
-        client, subject = self._client(), SUBJECT.format(topic=topic)
-        found = []
-        for number in sorted(self._ask(lambda: client.get_versions(subject)) or (), reverse=True):
-            version = self._ask(lambda n=number: client.get_version(subject, n))
-            bundle = None if version is None else self._bundle(client, version.schema)
-            if bundle is not None and not isinstance(bundle, str):
-                found.append(bundle)
+        subject, found = SUBJECT.format(topic=topic), []
+        with self._client() as client:
+            for number in sorted(self._ask(lambda: client.get_versions(subject)) or (), reverse=True):
+                version = self._ask(lambda n=number: client.get_version(subject, n))
+                bundle = None if version is None else self._bundle(client, version.schema)
+                if bundle is not None and not isinstance(bundle, str):
+                    found.append(bundle)
         return found
 
     def version(self, subject: str, number: int | None) -> tuple[int, Bundle]:
         """A subject's version (None: the latest) and its schema. Raises RegistryError if there is none, or another
         kind of it."""
-        client = self._client()
         which = "latest" if number is None else number
-        found = self._ask(lambda: client.get_version(subject, which, fmt=FORMATS.get(self._kind)))
-        if found is None:
+        with self._client() as client:
+            found = self._ask(lambda: client.get_version(subject, which, fmt=FORMATS.get(self._kind)))
+            bundle = None if found is None else self._bundle(client, found.schema)
+        if bundle is None:
             lacking = "no version" if number is None else f"no version {number}"
             raise RegistryError(f"the schema registry {self._address} has {lacking} of the subject {subject}")
-        bundle = self._bundle(client, found.schema)
         if isinstance(bundle, str):
             raise RegistryError(f"the subject {subject} at {self._address}: {bundle}")
         return int(found.version), bundle
 
     def schema(self, schema_id: int) -> Bundle | str | None:
         """The schema of an id; None for one that does not exist, text for why it is of no use. Raises RegistryError."""
-        return self._by_id(self._client(), schema_id)
+        with self._client() as client:
+            return self._by_id(client, schema_id)
 
     def columns(self, topic: str, own: Iterable[str]) -> pa.Schema:
         """The columns that a topic's values need."""
@@ -113,6 +114,7 @@ class Registry:
         return {"readers": self.readers, "schemas": list(self.schemas.items()), "known": self.known}
 
     def _client(self) -> Any:
+        """A client to be closed after use: it keeps its connections open."""
         try:
             from confluent_kafka.schema_registry import SchemaRegistryClient
         except ModuleNotFoundError as error:

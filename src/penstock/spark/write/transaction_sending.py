@@ -220,7 +220,7 @@ class TransactionSending:
         if code in LARGE:
             raise SinkError(
                 f"a batch for {partition[0]}-{partition[1]} is larger than the topic's max.message.bytes ({code.name}):"
-                " raise that, or lower the batch.size of who builds it; a record alone may be too large"
+                " raise that, or at a sink lower kafka.batch.size; a record alone may be too large"
             )
         self._transactions.refused(code, message and f"{partition[0]}-{partition[1]}: {message}")
         raise AssertionError(code)

@@ -320,6 +320,18 @@ def test_what_cannot_be_is_said(source: LocalBroker, target: LocalBroker) -> Non
             rounds(Mirror((source.bootstrap, gone), Choice(["nowhere"]), "m"))
 
 
+def test_a_batch_that_is_too_large_for_the_target_is_named_and_waits(source: LocalBroker, target: LocalBroker) -> None:
+    source.create_topic("large", 2)
+    target.create_topic("large", 2, {"max.message.bytes": "100"})
+    publish(source, "large", 0, 50)
+    with pytest.raises(PenstockError, match=r"a batch for large-\d is larger than the topic's max.message.bytes"):
+        rounds(mirror_of(source, target, "large", choice=Choice(["large"], configs=False)))
+    assert [contents(target, "large", partition) for partition in range(2)] == [[], []]
+    mirror = mirror_of(source, target, "large")
+    mirror._configs_at = 0.0
+    assert rounds(mirror) == 50, "the source's configs let it through"
+
+
 def test_a_topic_of_progress_that_forgets_is_refused(source: LocalBroker) -> None:
     with LocalBroker() as target:
         target.create_topic(PROGRESS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from base64 import b64encode
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from penstock.errors import ConfigError
 from penstock.spark.load.formats.format import Rejected
 from penstock.spark.load.formats.protobuf import ProtobufFormat, files_of, path_of
 from penstock.spark.load.formats.protobuf_types import Files, columns_of_message, files_of_set
-from penstock.spark.load.registry import NO_DESCRIPTORS, named_descriptor
+from penstock.spark.load.registry import NO_DESCRIPTORS, PROTOBUF, Registry, named_descriptor
 
 BUNDLE = [as_base64(ORDERS)]
 COLUMNS = columns_of_message(files_of(BUNDLE).message("shop.Order"))
@@ -99,6 +100,29 @@ def test_imports_are_given_before_and_well_known_ones_need_not_be() -> None:
     assert [b64encode(each).decode() for each in files_of_set(descriptor_set(base, user))] == both
     with pytest.raises(ConfigError, match=r"no descriptors of Protobuf that fit together.*base.proto"):
         files_of(both[1:])
+
+
+def test_what_a_schema_of_a_registry_imports_is_asked_for_and_named_as_it_is_imported() -> None:
+    base = file(message("Item", field(1, "name", Field.TYPE_STRING)), name="")
+    user = file(
+        message("Cart", field(1, "item", Field.TYPE_MESSAGE, of="shop.Item")), name="default", imports=("a/base.proto",)
+    )
+    asked = []
+
+    def get_version(subject: str, version: int, fmt: str | None) -> Any:
+        asked.append((subject, version, fmt))
+        return SimpleNamespace(schema=told(base))
+
+    def told(schema: Any, *references: Any) -> Any:
+        return SimpleNamespace(schema_type="PROTOBUF", references=references, schema_str=as_base64(schema))
+
+    reference = SimpleNamespace(name="a/base.proto", subject="base", version=3)
+    registry = Registry("http://registry", PROTOBUF)
+    bundle = registry._bundle(SimpleNamespace(get_version=get_version), told(user, reference))
+    assert not isinstance(bundle, str)
+    assert asked == [("base", 3, "serialized")]
+    columns = columns_of_message(files_of(bundle).message("shop.Cart"))
+    assert str(columns.field("item").type) == "struct<name: string>"
 
 
 GOOD = framed(3, Order(page="/"), b"\0")
