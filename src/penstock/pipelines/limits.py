@@ -6,6 +6,8 @@ RESULT_BATCHES_PER_CLEANING = 100
 """After so many batches of a query the files that they replaced in its tables of results are looked through."""
 RESULT_KEEP_HOURS = 168
 """Those that are older are deleted; until then readers of older versions have them."""
+TEST_RESULT_FILES_MAX = 100
+"""Files of the table of test results; a run of tests that leaves more has them compacted."""
 PIPELINES_PER_RUN = 64
 """Pipelines that one run shares a session among; more need another run."""
 PIPELINE_POLL_MS = 250

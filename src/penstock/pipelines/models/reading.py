@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
@@ -31,9 +31,6 @@ from penstock.pipelines.models.project import (
 )
 from penstock.pipelines.models.references import calls_of, tables_of
 from penstock.pipelines.registry import find_function
-
-if TYPE_CHECKING:
-    from penstock.pipelines.reading import Checker
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TEST = (
@@ -117,6 +114,18 @@ SECTIONS = ("sources", "models", "lake", "alarm")
 LISTS = ("not_null", "unique", "unique_key", "partition_by", "values")
 """Options that may be a single text."""
 NEEDS = {"accepted_values": "values", "freshness": "error_after_seconds"}
+
+
+class Checker(Protocol):
+    """Who collects what is wrong with a file; see `penstock.pipelines.reading`."""
+
+    file: Path
+
+    def wrong(self, at: tuple[str | int, ...], text: str) -> None:
+        """Notes a fault of the value there."""
+
+    def checked(self, at: tuple[str | int, ...], given: Mapping[str, Any], options: Iterable[Option]) -> dict[str, Any]:
+        """The values of a section, with defaults; faults are noted."""
 
 
 def read_project(checker: Checker, told: Mapping[str, Any], directory: Path) -> Project:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.pipelines.limits import RESULT_TABLE_FILES_MAX, TEST_RESULTS_SHOWN
+from penstock.pipelines.limits import TEST_RESULT_FILES_MAX, TEST_RESULTS_SHOWN
 
 PASS, WARN, FAIL, ERROR, SKIPPED = "pass", "warn", "fail", "error", "skipped"
 BAD = (FAIL, ERROR)
@@ -66,7 +66,7 @@ def write_results(path: str, results: Sequence[Result], storage_options: Mapping
     options = dict(storage_options)
     write_deltalake(path, rows, mode="append", storage_options=options)
     table = DeltaTable(path, storage_options=options)
-    if len(table.file_uris()) > RESULT_TABLE_FILES_MAX:
+    if len(table.file_uris()) > TEST_RESULT_FILES_MAX:
         table.optimize.compact()
         table.vacuum(dry_run=False)
 

@@ -23,7 +23,6 @@ from penstock.spark.frames.options import FrameOptions, parse
 from penstock.spark.frames.sink import Target, Written, check_still_fits, discard, opened, target_of
 from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.delta import DeltaLake
-from penstock.spark.lake.delta_spans import spans_of
 from penstock.spark.lake.records import DataFile, LakeConflictError
 from penstock.spark.lake.rows import rows_of
 from penstock.spark.lake.table import TableFile, reading
@@ -52,7 +51,7 @@ class TimeRange:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Its first and last microsecond since 1970."""
+        """The first and the last microsecond in it, since 1970."""
         return _micros(self.start), _micros(self.end) - 1
 
 
@@ -132,7 +131,7 @@ def _touched(lake: DeltaLake, within: TimeRange | None) -> list[TableFile]:
     files = lake.files()
     if within is None:
         return files
-    return may_hold(files, spans_of(lake, [within.column]), {within.column: within.span})
+    return may_hold(files, lake.spans([within.column]), {within.column: within.span})
 
 
 def _written(rows: DataFrame, target: Target) -> list[Written]:
