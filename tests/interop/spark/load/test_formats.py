@@ -178,3 +178,19 @@ def test_a_job_that_runs_again_for_a_new_column_leaves_no_file_of_the_first_try(
         assert caught_up(load) == 1
         assert rows(load, "a", "b") == [{"a": 1}, {"a": 2}, {"a": 3, "b": 4}]
         assert {path.name for path in (tmp_path / "lake").glob("*.parquet")} == {f.path for f in load.lake.files()}
+
+
+def test_a_table_is_partitioned_by_a_field_that_only_the_registry_knows(
+    broker: LocalBroker, topic: str, tmp_path: Path, registry: Registry
+) -> None:
+    fields = click(("page", ["null", "string"]), ("ms", ["null", "long"]))
+    one = registry.register(topic, fields)
+    publish_values(broker, topic, avro(fields, one, {"page": "/", "ms": 3_600_000}), None)
+    made = options(
+        broker, topic, tmp_path, format="avro", schema_registry=registry.url, partition_by=["page", "hour(ms)"]
+    )
+    with Load(None, made) as load:
+        caught_up(load)
+        values = [tuple(file.partition_values.values()) for file in load.lake.files()]
+        assert sorted(values, key=str) == [("/", "1970-01-01-01"), (None, None)]
+        assert proof(load).rows == 2

@@ -26,6 +26,9 @@ from penstock.spark.lake.table import LakeTable
 from penstock.spark.load.load import Load
 from penstock.testing.broker import LocalBroker
 
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "load-a-topic.md"
+OWN = "Spark, by `penstock-lake`"
+"""Proven by the tests of that source."""
 HOUR_MS = 3_600_000
 NEW_YEAR_MS = 1_767_225_600_000
 COUNTRIES = ("de", "fr", "", "a/b=c ü", None)
@@ -129,6 +132,14 @@ def _read_by_all(lake: LakeTable) -> None:
         found = read(lake.uri)
         if found is not None:
             assert found == (len(own), sum(own)), name
+
+
+def test_the_page_names_the_programs_that_read_these_tables() -> None:
+    section = PAGE.read_text().split("| program |", 1)[1].split("\n\n", 1)[0]
+    lines = [[cell.strip() for cell in line.split("|")[1:4]] for line in section.splitlines()[2:]]
+    told = {name: cells for name, *cells in lines}
+    for at, table_format in enumerate(("delta", "iceberg")):
+        assert {name for name, cells in told.items() if cells[at].startswith("yes")} == {*READERS[table_format], OWN}
 
 
 def test_rows_too_many_for_a_row_group_are_sorted_through_spill_files(
