@@ -54,6 +54,7 @@ class ModelsStep:
         self.materializer: Materializer = Materializer(context, frames, positions)
         self.testing: Testing = Testing(context, frames, positions)
         self._alarms = Alarms(project.alarm, context, frames.session)
+        self._trouble = ""
 
     @property
     def interval_ms(self) -> int:
@@ -73,11 +74,12 @@ class ModelsStep:
             self.keep(results)
         if broken := [each for each in results if each.test == RUN and each.status == ERROR]:
             raise ModelsError("; ".join(f"model {each.step}: {each.message}" for each in broken))
-        if bad := [each for each in results if each.status in BAD]:
-            text = "; ".join(each.line for each in bad)
-            if self.context.once:
-                raise TestsError(text)
-            self.context.told(text)
+        trouble = "; ".join(each.line for each in results if each.status in BAD)
+        if trouble and self.context.once:
+            raise TestsError(trouble)
+        if trouble and trouble != self._trouble:  # not again for as long as it lasts
+            self.context.told(trouble)
+        self._trouble = trouble
         return Did(rows, 0, time.monotonic() - began)
 
     def keep(self, results: Sequence[Result]) -> None:
@@ -87,14 +89,13 @@ class ModelsStep:
 
     def test(self, names: Sequence[str] = ()) -> list[Result]:
         """Runs the tests of some nodes, or of all, over what is there; keeps and returns the results."""
-        ends = ends_now(self.context, self.project.sources.values())
-        found = [
-            result
-            for node in self.project.nodes()
-            if not names or node.name in names
-            for result in self.testing.of(node, ends)
-        ]
-        self.keep(found)
+        nodes = [node for node in self.project.nodes() if not names or node.name in names]
+        with turn(self.context.directory, self.context.stop) as mine:
+            if not mine:
+                return []
+            ends = ends_now(self.context, self.project.sources.values())
+            found = [result for node in nodes for result in self.testing.of(node, ends)]
+            self.keep(found)
         return found
 
     def _run(self, ends: Mapping[str, Ends]) -> tuple[int, list[Result]]:

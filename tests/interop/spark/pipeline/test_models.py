@@ -89,7 +89,7 @@ COPIES = "def model(dbt, session):\n    return dbt.ref('views').where(\"page = '
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalBroker]:
     with LocalBroker() as broker:
-        broker.create_topic("clicks", 2)
+        broker.create_topic("clicks", 2, {"retention.ms": "-1"})  # what is published is months old
         yield broker
 
 
