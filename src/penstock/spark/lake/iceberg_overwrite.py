@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.schema import index_name_by_id
+from pyiceberg.table import Table
 from pyiceberg.types import PrimitiveType
 
 from penstock.errors import PenstockError
 from penstock.spark.lake.records import DataFile
 from penstock.spark.lake.table import TableFile
-
-if TYPE_CHECKING:
-    from penstock.spark.lake.iceberg import IcebergLake
 
 MARK = "penstock.mark"
 """Property of a snapshot by which its writer knows it."""
@@ -29,8 +27,19 @@ LAYOUT_MAX = 2
 """The newest layout of tables whose files are replaced here; the third numbers rows."""
 
 
+class Lake(Protocol):
+    """What is needed here of an `IcebergLake`."""
+
+    table: Table
+    uri: str
+
+    def refresh(self) -> None: ...
+    def forbid_retries(self) -> None: ...
+    def location_of(self, path: str) -> str: ...
+
+
 def overwrite(
-    lake: IcebergLake,
+    lake: Lake,
     files: Sequence[TableFile],
     added: Sequence[DataFile],
     properties: Mapping[str, str],
@@ -81,7 +90,7 @@ def overwrite(
     return True
 
 
-def check_rewritable(lake: IcebergLake) -> None:
+def check_rewritable(lake: Lake) -> None:
     """Raises PenstockError for a table whose files cannot be read by the names of its present columns and values."""
     table = lake.table
     why = ""
@@ -102,7 +111,7 @@ def check_rewritable(lake: IcebergLake) -> None:
         raise PenstockError(f"the table at {lake.uri} {why}: its rows cannot be replaced here")
 
 
-def spans_of(lake: IcebergLake, names: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
+def spans_of(lake: Lake, names: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
     """By path and column the ends of the columns named, of those files and columns whose ends the manifests tell.
 
     Dates are days since 1970, times microseconds. A file's ends may be wider than its rows, never narrower.
