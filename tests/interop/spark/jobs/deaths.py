@@ -208,7 +208,6 @@ if __name__ == "__main__":
 
     job, where, commit, brokers, home, subject = sys.argv[1:]
     DeltaLake.replace = dying(int(commit), where, lambda: os.killpg(0, signal.SIGKILL))  # type: ignore[method-assign]
-    print(
-        run(session("a driver that is killed", master="local[2]"), job, brokers, Path(home), subject), file=sys.stderr
-    )
+    started = session("a driver that is killed", master="local[2]")
+    run_until(lambda failed: not failed, lambda: run(started, job, brokers, Path(home), subject))
     sys.exit("it was not killed")
