@@ -39,7 +39,7 @@ from penstock.spark.frames.options import FrameOptions, parse, query_of
 from penstock.spark.frames.positions import read_by
 from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
 from penstock.spark.lake.destination import Destination
-from penstock.spark.lake.kept import Counts, Kept, Records, added, counts_of, recorded, tells_offsets
+from penstock.spark.lake.kept import Counts, Kept, Records, added, counts_of, known_partitions, recorded, tells_offsets
 from penstock.spark.lake.open import open_table
 from penstock.spark.lake.records import DataFile
 from penstock.spark.lake.table import LakeTable, reading
@@ -287,7 +287,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         except PenstockError:
             discard(self._target.destination, [each for each in messages if isinstance(each, Written)])
             raise
-        commit(self._lake, self._target, messages, batch, read_by(self._options, batchId))
+        read = read_by(self._options, batchId, known_partitions(self._lake, self._query))
+        commit(self._lake, self._target, messages, batch, read)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         abort(self._target.destination, messages)

@@ -171,6 +171,16 @@ class Records:
             self._destination.delete(path)
 
 
+def known_partitions(lake: LakeTable, query: str) -> set[tuple[str, int]]:
+    """The partitions of which a query's record says where reading began."""
+    number = lake.number(record_key(query))
+    return (
+        set()
+        if number is None
+        else {(each.topic, each.partition) for each in Records(lake.destination()).read(query, number)}
+    )
+
+
 def recorded(lake: LakeTable, batch: QueryBatch, read: Sequence[Kept], counts: Counts) -> QueryBatch:
     """Writes what a query will have kept with a batch; returns the batch with the number of that record.
 
