@@ -1,5 +1,8 @@
 """Prove from a lake table alone that no offset is missing or duplicated.
 
+Of a table that a streaming query wrote (`format("penstock-lake")`) it proves that each offset that the query has kept
+is there exactly once, and that the others were left out by the query.
+
 With --broker the table is also compared with what the brokers have: its first and last offsets, and the values of its
 rows, decoded as the load decoded them. --values sets how many rows are compared: a sample, or all of them, which costs
 about as much as loading them did.
@@ -81,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the verdict; returns the exit code."""
     if arguments.broker is not None:
         check_modules("reading records", ("numba",), "spark")
-    lake = open_named(arguments, "verify")
+    lake = open_named(arguments, "verify", records=False)
     verdicts, brokers, left_out = judge(lake, asked_of(arguments))
     clean = bool(verdicts) and all(each.clean for each in verdicts) and all(each.clean for each in brokers.values())
     if arguments.json:
@@ -116,9 +119,16 @@ def asked_of(arguments: argparse.Namespace) -> Asked:
 def judge(lake: LakeTable, asked: Asked) -> tuple[list[PartitionVerdict], Brokers, dict[str, str]]:
     """The verdicts on a table, what the brokers have, where they were asked, and which columns were not compared."""
     from penstock.spark.lake.broker import against_broker, choose, everything
+    from penstock.spark.lake.kept import verify_kept
     from penstock.spark.lake.offsets import Watch
+    from penstock.spark.lake.table import check_is_a_loads
     from penstock.spark.lake.verify import verify
 
+    if not lake.pipelines() and (kept := verify_kept(lake, asked.topic)):
+        if asked.broker is not None:
+            raise UsageError("--broker: this is no load's table; what a query left out, no broker knows")
+        return kept, {}, {}
+    check_is_a_loads(lake.uri, lake.columns.names)
     if asked.broker is None:
         return verify(lake, asked.topic), {}, {}
     progress = {known: each for known, each in lake.progress().items() if asked.topic in (None, known.topic)}

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -35,8 +36,10 @@ from penstock.spark.frames.columns import (
     with_derived,
 )
 from penstock.spark.frames.options import FrameOptions, parse, query_of
+from penstock.spark.frames.positions import read_by
 from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
 from penstock.spark.lake.destination import Destination
+from penstock.spark.lake.kept import Counts, Kept, Records, added, counts_of, known_partitions, recorded, tells_offsets
 from penstock.spark.lake.open import open_table
 from penstock.spark.lake.records import DataFile
 from penstock.spark.lake.table import LakeTable, reading
@@ -53,6 +56,7 @@ class Written(WriterCommitMessage):
 
     files: Sequence[DataFile]
     identity: str
+    counts: Counts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,14 @@ class Target:
 
         kept = pa.schema([pa.field(each.name, nullable(each.type)) for each in self.columns])
         files = Files(self.destination, kept)
+        counts: list[Counts] = []
         try:
             for some in gathered(batches):
-                files.write(as_table(some, self.columns))
-            return Written(tuple(files.close()), self.identity)
+                rows = as_table(some, self.columns)
+                files.write(rows)
+                if tells_offsets(rows.schema):
+                    counts.append(counts_of(rows))
+            return Written(tuple(files.close()), self.identity, added(counts))
         except BaseException:
             files.abort()
             raise
@@ -171,8 +179,16 @@ def target_of(lake: LakeTable, rows: pa.Schema) -> Target:
     return Target(lake.destination(), lake.columns, rows, lake.identity)
 
 
-def commit(lake: LakeTable, target: Target, messages: Iterable[WriterCommitMessage | None], batch: QueryBatch) -> bool:
+def commit(
+    lake: LakeTable,
+    target: Target,
+    messages: Iterable[WriterCommitMessage | None],
+    batch: QueryBatch,
+    read: Sequence[Kept] = (),
+) -> bool:
     """Adds the files of a batch to the table, unless it has the batch; returns whether it did.
+
+    `read` says from where to where the query has read, if that is to be recorded with what it has kept.
 
     Raises UnfitError if the table was changed so that the files do not fit it, PenstockError if the batch is not the
     query's (see `lake.batches`), LakeConflictError if other writers were quicker every time.
@@ -183,16 +199,20 @@ def commit(lake: LakeTable, target: Target, messages: Iterable[WriterCommitMessa
         return False
     try:
         check_still_fits(lake, target.rows, written)
-        lake.has(batch)
+        if not lake.has(batch) and read and tells_offsets(target.rows):
+            batch = recorded(lake, batch, read, added(each.counts for each in written))
     except PenstockError:
         discard(target.destination, written)
         raise
     with reading(lake):
-        added = lake.append(files, batch, lambda: check_still_fits(lake, target.rows, written))
-    if not added:
+        done = lake.append(files, batch, lambda: check_still_fits(lake, target.rows, written))
+    if done and batch.record is not None:
+        with suppress(OSError):  # they are small, and nobody needs them
+            Records(target.destination).drop_others(str(batch.query), batch.record)
+    if not done:
         logger.info("the table at %s has batch %d of %s already", lake.uri, batch.number, batch.query)
         discard(target.destination, written)
-    return added
+    return done
 
 
 def abort(destination: Destination, messages: Iterable[WriterCommitMessage | None]) -> None:
@@ -267,7 +287,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         except PenstockError:
             discard(self._target.destination, [each for each in messages if isinstance(each, Written)])
             raise
-        commit(self._lake, self._target, messages, batch)
+        read = read_by(self._options, batchId, known_partitions(self._lake, self._query))
+        commit(self._lake, self._target, messages, batch, read)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         abort(self._target.destination, messages)

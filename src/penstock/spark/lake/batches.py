@@ -32,11 +32,13 @@ class QueryBatch:
         query: id of the query, or None for rows that are added whether or not they are there.
         number: which of its batches; they only grow.
         name: the query's name, or None if it has none.
+        record: number of the record of what the query has kept with this batch (see `kept`), or None.
     """
 
     query: str | None = None
     number: int = 0
     name: str | None = None
+    record: int | None = None
 
     @property
     def key(self) -> str:
@@ -48,7 +50,8 @@ class QueryBatch:
         """What the table keeps with the batch."""
         if self.query is None:
             return {}
-        return {self.key: self.number, **self._guards()}
+        record = {} if self.record is None else {record_key(self.query): self.record}
+        return {self.key: self.number, **record, **self._guards()}
 
     def is_in(self, number_of: Callable[[str], int | None]) -> bool:
         """Whether a table that keeps these numbers has the batch.
@@ -85,6 +88,11 @@ class QueryBatch:
                 f"checkpoint {self.query} is of another query: under another name than {self.name!r} it wrote to this "
                 "table\n  give each query a checkpoint of its own, or this one its former name"
             )
+
+
+def record_key(query: str) -> str:
+    """Under which a table keeps the number of the newest record of what a query has kept (see `kept`)."""
+    return f"penstock/kept/{query}"
 
 
 def key_mark(names: Sequence[str]) -> int:

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deltalake import DeltaTable
+
 from penstock.pipelines.context import Context
 from penstock.pipelines.job import Job
 from penstock.pipelines.jobs import activity, operations, security
@@ -171,7 +173,7 @@ def run_until(ended: Callable[[list[Exception]], bool], once: Callable[[], list[
 
 
 def check(name: str, directory: Path, rounds: int) -> None:
-    """Asserts that the tables of a job hold exactly what its input of some rounds says."""
+    """Asserts that the tables of a job hold exactly what its input of some rounds says, and took each batch once."""
 
     def table(of: str) -> Rows:
         rows = rows_of(str(directory / "tables" / of))
@@ -179,6 +181,9 @@ def check(name: str, directory: Path, rounds: int) -> None:
 
     found, wanted = CASES[name].tables(table, rounds)
     assert found == wanted
+    for path in (directory / "tables").iterdir():
+        history = [entry["penstock.batch"] for entry in DeltaTable(str(path)).history() if "penstock.batch" in entry]
+        assert len(set(history)) == len(history) > 0, history
 
 
 def dying(at: int, point: str, die: Callable[[], None]) -> Callable[..., bool]:
@@ -203,7 +208,6 @@ if __name__ == "__main__":
 
     job, where, commit, brokers, home, subject = sys.argv[1:]
     DeltaLake.replace = dying(int(commit), where, lambda: os.killpg(0, signal.SIGKILL))  # type: ignore[method-assign]
-    print(
-        run(session("a driver that is killed", master="local[2]"), job, brokers, Path(home), subject), file=sys.stderr
-    )
+    started = session("a driver that is killed", master="local[2]")
+    run_until(lambda failed: not failed, lambda: run(started, job, brokers, Path(home), subject))
     sys.exit("it was not killed")

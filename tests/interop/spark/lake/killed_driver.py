@@ -56,7 +56,7 @@ def run(
     clicks = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap)
     clicks = clicks.option("subscribe", "clicks").option("startingOffsets", "earliest")
     kept = clicks.option("maxOffsetsPerTrigger", "1000").load().where("offset % 2 = 0")
-    writer = kept.selectExpr("partition", "offset", "cast(value as string) as page").writeStream.format(sink)
+    writer = kept.selectExpr("topic", "partition", "offset", "cast(value as string) as page").writeStream.format(sink)
     writer = writer.option("checkpointLocation", str(checkpoint)).options(**options).queryName("pages")
     writer.trigger(availableNow=True).start(str(path)).awaitTermination()
 

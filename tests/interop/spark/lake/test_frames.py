@@ -23,6 +23,7 @@ from interop.spark.lake import killed_driver  # noqa: E402
 from interop.spark.lake.killed_driver import run  # noqa: E402
 from interop.spark.load.support import PARTITIONS, publish  # noqa: E402
 
+from penstock.spark.lake.kept import verify_kept  # noqa: E402
 from penstock.spark.lake.open import open_table  # noqa: E402
 from penstock.spark.lake.reading import batches_of  # noqa: E402
 from penstock.testing.broker import LocalBroker  # noqa: E402
@@ -70,6 +71,9 @@ def test_a_driver_killed_between_the_tables_commit_and_sparks_own_doubles_nothin
     counted = 'select count(*), count(distinct (partition, "offset")) from read_parquet(?)'
     assert duckdb.execute(counted, [table.file_uris()]).fetchone() == (len(wanted), len(wanted))
     assert {str(each) for each in path.rglob("part-*.parquet")} == set(table.file_uris()), "the second files are gone"
+    proved = verify_kept(open_table(str(path), "test", create=False, records=False))
+    assert all(each.clean for each in proved), proved
+    assert [(each.end, each.rows, each.gaps) for each in proved] == [(1100, 550, {"filtered": 550})] * PARTITIONS
 
 
 def test_a_batch_that_spark_runs_again_is_in_an_iceberg_table_once(

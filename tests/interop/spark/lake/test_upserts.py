@@ -137,7 +137,7 @@ def test_counts_are_exact_though_the_driver_is_killed_around_its_commits(
 ) -> None:
     source, path, checkpoint = tmp_path / "source", tmp_path / "counts", tmp_path / "checkpoint"
     source.mkdir()
-    files = kills + 2
+    files = 2 * kills  # a driver that dies after its second commit has done two of them, before it one
     for number in range(files):
         pq.write_table(
             pa.table({"n": pa.array(range(number * 1000, number * 1000 + 1000))}), source / f"{number:03}.parquet"
