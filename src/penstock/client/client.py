@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Self
 from uuid import UUID
 
@@ -321,17 +323,20 @@ class Client:
         partition_max_bytes: int = CLIENT_FETCH_BYTES,
         isolation: int = READ_UNCOMMITTED,
     ) -> dict[Partition, Fetched]:
-        """Whole batches from each position on, in one request a leader. Raises RequestError (OFFSET_OUT_OF_RANGE)."""
+        """Whole batches from each position on, in one request a leader; those first in `positions` come first where
+        `max_bytes` is not enough for all. Raises RequestError (OFFSET_OUT_OF_RANGE)."""
         found: dict[Partition, Fetched] = {}
 
         async def ask(node_id: int, some: list[Partition]) -> list[Partition]:
             topics = []
-            for name, indexes in by_topic(some).items():
+            for name, group in groupby(
+                some, key=itemgetter(0)
+            ):  # in order: a broker serves those first that come first
                 wanted = [
                     FetchPartition(
                         partition=p, fetch_offset=positions[name, p], partition_max_bytes=partition_max_bytes
                     )
-                    for p in indexes
+                    for _, p in group
                 ]
                 topics.append(FetchTopic(topic=name, topic_id=(await self.topic(name)).topic_id, partitions=wanted))
             request = FetchRequest(

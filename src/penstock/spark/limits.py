@@ -146,3 +146,9 @@ LAKE_STREAM_FILES = 1000
 """Files of one batch of a stream of a table, if `maxFilesPerTrigger` does not say; Delta's own figure."""
 LAKE_STREAM_VERSIONS = 1000
 """Versions that planning one batch of such a stream looks at; those that follow wait for the next."""
+PROTOBUF_COLUMNS_MAX = 20_000
+"""Columns, at all depths, that a message of Protobuf may become; messages that name each other may make any number."""
+PROTOBUF_NESTED_MAX = 50
+"""How deep its messages may be nested in each other."""
+PROTOBUF_PATHS_KEPT = 1000
+"""Paths of messages, as values have them, that a task remembers; more are looked up anew."""

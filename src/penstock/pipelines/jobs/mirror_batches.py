@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.records.batch import (
-    CRC,
-    CRC_POSITION,
     DELETE_HORIZON_FLAG,
     HEADER,
     HEADER_BYTES,
@@ -30,12 +28,12 @@ from penstock.records.batch import (
     BatchHeader,
     TimestampType,
     check_crc,
-    computed_crc,
     entries,
 )
 from penstock.records.builder import BatchBuilder
+from penstock.records.compression import Contexts
 from penstock.records.isolation import AbortedTransactions
-from penstock.records.reader import records
+from penstock.records.reader import bounded, records
 
 
 class Taken(NamedTuple):
@@ -46,7 +44,10 @@ class Taken(NamedTuple):
 
 
 def as_produced(view: memoryview, header: BatchHeader, position: int) -> bytearray:
-    """A whole batch as its producer would have sent it: no offset, no epochs, no transaction."""
+    """A whole batch as its producer would have sent it: no offset, no epochs, no transaction.
+
+    Its CRC is written when it is stamped as that of a producer, so it must have been checked before.
+    """
     batch = bytearray(view[position : position + header.size_bytes])
     HEADER.pack_into(
         batch, 0, 0, header.size_bytes - LOG_OVERHEAD_BYTES, NO_LEADER_EPOCH, header.magic, 0,
@@ -54,7 +55,6 @@ def as_produced(view: memoryview, header: BatchHeader, position: int) -> bytearr
         header.base_timestamp_ms, header.max_timestamp_ms,
         NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, header.record_count,
     )  # fmt: skip
-    CRC.pack_into(batch, CRC_POSITION, computed_crc(batch, 0, len(batch)))
     assert len(batch) > HEADER_BYTES
     return batch
 
@@ -64,7 +64,9 @@ def taken(view: memoryview, start: int, aborted: AbortedTransactions) -> Iterato
 
     Raises CorruptRecordError, InvalidRecordError for a batch that is broken: it is not passed on.
     """
+    decompress = bounded(Contexts())
     for position, header in entries(view):
+        check_crc(view, position, header)  # first, for each of these questions is about the header
         if aborted(view, position, header) or header.is_control or header.next_offset <= start:
             continue
         if not header.record_count:  # emptied by the cleaner, kept for its producer's state
@@ -74,9 +76,8 @@ def taken(view: memoryview, start: int, aborted: AbortedTransactions) -> Iterato
         if dense and own_time and header.base_offset >= start and not header.attributes & DELETE_HORIZON_FLAG:
             yield Taken(as_produced(view, header, position), header.record_count)
             continue
-        check_crc(view, position, header)
         builder = BatchBuilder(codec=header.compression)
-        for record in records(view, header, position):
+        for record in records(view, header, position, decompress):
             if record.offset >= start:
                 builder.append(record.timestamp_ms, record.key, record.value, record.headers)
         if builder.record_count:

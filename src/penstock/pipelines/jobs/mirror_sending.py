@@ -12,7 +12,7 @@ here the whole transaction is aborted and sent again where that was too few.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -32,11 +32,15 @@ from penstock.pipelines.jobs.mirror_progress import (
     read_progress,
     value_of,
 )
-from penstock.pipelines.limits import MIRROR_BATCHES_IN_FLIGHT, MIRROR_REQUESTS_IN_FLIGHT
+from penstock.pipelines.limits import MIRROR_BATCHES_IN_FLIGHT, MIRROR_PROGRESS_RECORDS, MIRROR_REQUESTS_IN_FLIGHT
+from penstock.protocol.api import ApiKey
 from penstock.records.batch import increment_sequence
 from penstock.records.builder import BatchBuilder
 from penstock.spark.write.stamping import stamp
 from penstock.spark.write.transaction_sending import InFlight, Piece, TransactionSending
+
+PRODUCE_BY_ID = 13
+"""The version of Produce from which on topics have their ids there (KIP-516)."""
 
 
 class Step(Enum):
@@ -135,7 +139,7 @@ class Target:
             return
         work = {partition: self._pieces(partition, some) for partition, some in round_.batches.items()}
         progress = (PROGRESS, PROGRESS_PARTITION)
-        work[progress] = self._pieces(progress, [self._progress(round_)])
+        work[progress] = self._pieces(progress, self._progress(round_))
         in_flight = InFlight(MIRROR_BATCHES_IN_FLIGHT, MIRROR_REQUESTS_IN_FLIGHT)
         try:
             await self._transactions.join(work)
@@ -143,9 +147,7 @@ class Target:
                 self._client, self._transactions, self._times, lambda _: self._reached(Step.BATCH_SENT), in_flight
             )
             await sending.send(work)
-            for pair in set(round_.pairs.values()):
-                if (await self._client.topic(pair.to)).topic_id != pair.to_id:
-                    raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {pair.to} was made again at the target")
+            await self._check_ids(set(round_.pairs.values()))
             self._reached(Step.ALL_SENT)
             epoch = self._transactions.producer_epoch
             await self._transactions.end(committed=True)
@@ -154,6 +156,22 @@ class Target:
         if self._transactions.producer_epoch != epoch:
             self._sequences.clear()  # each epoch counts from 0
         self._reached(Step.ENDED)
+
+    async def _check_ids(self, pairs: Iterable[Pair]) -> None:
+        """Raises RequestError for a topic that is another one now.
+
+        Brokers before Produce 13 are told names alone, and may have written into the new one before this client heard
+        of it: their metadata are asked for.
+        """
+        ids = {pair.to: pair.to_id for pair in pairs}
+        connection = await self._client.connection(None)
+        if connection.version_for(ApiKey.PRODUCE, self._transactions.produce_at_most) < PRODUCE_BY_ID:
+            there = {topic.name: topic.topic_id for topic in (await self._client.refresh(ids)).topics}
+        else:
+            there = {name: (await self._client.topic(name)).topic_id for name in ids}
+        for name, wanted in ids.items():
+            if there.get(name) != wanted:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic {name} was made again at the target")
 
     def _pieces(self, partition: Partition, batches: list[Taken]) -> list[Piece]:
         pieces = []
@@ -167,13 +185,16 @@ class Target:
         stamp(batch, self._transactions.producer_id, self._transactions.producer_epoch, sequence)
         return batch
 
-    def _progress(self, round_: Round) -> Taken:
-        builder = BatchBuilder()
+    def _progress(self, round_: Round) -> list[Taken]:
         now_ms = time.time_ns() // 1_000_000
-        for place, reached in round_.moved.items():
-            pair = round_.pairs[place]
-            builder.append(now_ms, key_of(self._mirror_id, place), value_of(reached, pair.topic, pair.to), ())
-        return Taken(builder.build(), builder.record_count)
+        moved, batches = list(round_.moved.items()), []
+        for first in range(0, len(moved), MIRROR_PROGRESS_RECORDS):
+            builder = BatchBuilder()
+            for place, reached in moved[first : first + MIRROR_PROGRESS_RECORDS]:
+                pair = round_.pairs[place]
+                builder.append(now_ms, key_of(self._mirror_id, place), value_of(reached, pair.topic, pair.to), ())
+            batches.append(Taken(builder.build(), builder.record_count))
+        return batches
 
     def _explained(self, error: RequestError) -> PenstockError:
         if error.code not in FENCED:

@@ -17,7 +17,7 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.pipelines.jobs.mirror_batches import taken
 from penstock.pipelines.jobs.mirror_progress import Place, Reached
 from penstock.pipelines.jobs.mirror_sending import Pair, Round
-from penstock.pipelines.limits import MIRROR_FETCH_BYTES, MIRROR_FETCH_LEAST_BYTES
+from penstock.pipelines.limits import MIRROR_FETCH_BYTES, MIRROR_FETCH_LEAST_BYTES, MIRROR_PAUSE_MS
 from penstock.records.batch import NO_LEADER_EPOCH, entries
 from penstock.records.isolation import AbortedTransactions
 from penstock.records.run import SeenEpoch
@@ -54,13 +54,18 @@ class SourceReader:
 
     async def take(self, pairs: Sequence[Pair]) -> Round:
         """The next round. Raises TopicsChanged, DataLossError, RequestError, UnreachableError."""
-        round_ = Round()
+        round_, starting = Round(), self._starting
         try:
             await self._take({pair.topic: pair for pair in pairs}, round_)
-        except RequestError as error:
-            if error.code in MADE_AGAIN:
-                raise TopicsChanged from error
-            raise
+        except (TopicsChanged, RequestError) as error:
+            if isinstance(error, RequestError) and error.code not in MADE_AGAIN:
+                raise
+            self._starting = starting
+            for place in round_.moved:  # these began with this round, of which nobody is told
+                del self._reached[place]
+            raise TopicsChanged from error
+        if round_.lag and not round_.moved:
+            await asyncio.sleep(MIRROR_PAUSE_MS / 1000)
         return round_
 
     async def _take(self, pairs: Mapping[str, Pair], round_: Round) -> None:
@@ -68,7 +73,7 @@ class SourceReader:
         if not positions:
             return
         await self._check_ids(pairs.values())
-        leaders = {(await self._client.topic(name)).leaders[partition] for name, partition in positions}
+        leaders = await self._leaders(pairs.values())
         at_once = max(MIRROR_FETCH_LEAST_BYTES, MIRROR_FETCH_BYTES // len(leaders))
         try:
             fetched = await self._client.fetch(
@@ -93,6 +98,16 @@ class SourceReader:
                 await asyncio.sleep(0)  # batches that are written anew take their time
         some = [key for key in positions if (pairs[key[0]].to, key[1]) in round_.batches]
         self._order = [key for key in positions if key not in set(some)] + some
+
+    async def _leaders(self, pairs: Iterable[Pair]) -> set[int]:
+        """Raises TopicsChanged for a topic that has fewer partitions than it had."""
+        found: set[int] = set()
+        for pair in pairs:
+            leaders = (await self._client.topic(pair.topic, pair.partitions)).leaders
+            if len(leaders) < pair.partitions:
+                raise TopicsChanged
+            found.update(leaders)
+        return found
 
     async def _positions(self, pairs: Mapping[str, Pair], round_: Round) -> Positions:
         """Where each partition goes on, those first that had no records in the last round."""

@@ -32,8 +32,9 @@ from penstock.pipelines.jobs.mirror_progress import PROGRESS
 from penstock.pipelines.jobs.mirror_sending import Pair
 
 SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
-OWN = "__penstock_"
-"""Topics with progress of sinks and mirrors mean nothing elsewhere."""
+OWN = "__"
+"""What a cluster keeps of itself, of its tiered segments, or of its sinks and mirrors means nothing elsewhere, and
+would be believed there."""
 NOT_COPIED = frozenset(
     """
     follower.replication.throttled.replicas leader.replication.throttled.replicas message.timestamp.type
@@ -78,12 +79,15 @@ class Topics:
         Raises RequestError for a name that there is no topic of, ConfigError for a mirror of a topic into itself.
         """
         found = await self._chosen()
+        check_ids(found, "source")
         theirs = {name: self._choice.prefix + name for name in found}
         there = await topics_of(self._target, list(theirs.values()))
         missing = [name for name, to in theirs.items() if to not in there]
         if missing:
             await self._make(missing, found)
             there |= await topics_of(self._target, [theirs[name] for name in missing])
+        check_ids(there, "target")
+        theirs = {name: to for name, to in theirs.items() if to in there}  # others next time
         for name, to in theirs.items():
             if there[to].partitions < found[name].partitions:
                 await create_partitions(self._target, to, found[name].partitions)
@@ -91,8 +95,8 @@ class Topics:
         if configs and self._choice.configs:
             await self._configure({name: to for name, to in theirs.items() if name not in missing})
         return [
-            Pair(name, topic.topic_id, topic.partitions, theirs[name], there[theirs[name]].topic_id)
-            for name, topic in found.items()
+            Pair(name, found[name].topic_id, found[name].partitions, to, there[to].topic_id)
+            for name, to in theirs.items()
         ]
 
     async def _chosen(self) -> dict[str, Known]:
@@ -116,14 +120,12 @@ class Topics:
 
     async def _make(self, names: Sequence[str], found: Mapping[str, Known]) -> None:
         configs: Mapping[str, Mapping[str, str]] = {}
-        known: frozenset[str] = frozenset()
         if self._choice.configs:
-            configs = await own_configs(self._source, names)
-            some = await describe_configs(self._target, Resource(ResourceType.TOPIC, PROGRESS))
-            known = frozenset(each.name for each in some)  # a cluster of another version has others
+            configs = await self._wanted(names)
+            names = [name for name in names if name in configs]  # of one that is gone the configs are not known
         for name in names:
             to, partitions = self._choice.prefix + name, found[name].partitions
-            given = {key: value for key, value in configs.get(name, {}).items() if key in known}
+            given = configs.get(name, {})
             try:
                 await create_topic(self._target, to, partitions=partitions, configs=given)
             except RequestError as error:
@@ -131,11 +133,25 @@ class Topics:
                     raise
             await wait_for_topic(self._target, to, expected=partitions)
 
+    async def _wanted(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """What topics of the source have of their own, without what the target, which may be of another version, does
+        not know."""
+        some = await describe_configs(self._target, Resource(ResourceType.TOPIC, PROGRESS))
+        known = frozenset(each.name for each in some)
+        return {
+            name: {key: value for key, value in given.items() if key in known}
+            for name, given in (await own_configs(self._source, names)).items()
+        }
+
     async def _configure(self, theirs: Mapping[str, str]) -> None:
-        wanted = await own_configs(self._source, list(theirs))
+        wanted = await self._wanted(list(theirs))
         have = await own_configs(self._target, list(theirs.values()))
         for name, to in theirs.items():
-            want, has = wanted.get(name, {}), have.get(to, {})
+            if (
+                name not in wanted or to not in have
+            ):  # gone, or a broker has not heard of it: that it has none is not so
+                continue
+            want, has = wanted[name], have[to]
             changes = [Change(key, SET, value) for key, value in want.items() if has.get(key) != value]
             changes += [Change(key, DELETE, None) for key in has if key not in want]
             if changes:
@@ -158,6 +174,13 @@ async def topics_of(client: Client, names: Sequence[str] | None) -> dict[str, Kn
         for topic in (await client.refresh(names)).topics
         if topic.name and topic.error_code == ErrorCode.NONE
     }
+
+
+def check_ids(topics: Mapping[str, Known], side: str) -> None:
+    """Raises ConfigError for topics without an id: the progress of one could not be told from that of another."""
+    for name, topic in topics.items():
+        if not topic.topic_id.int:
+            raise ConfigError(f"topic {name} of the {side} has no id; a mirror needs brokers from Kafka 2.8 on")
 
 
 async def own_configs(client: Client, topics: Sequence[str]) -> dict[str, dict[str, str]]:

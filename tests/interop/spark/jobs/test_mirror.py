@@ -500,6 +500,15 @@ def test_aborted_batches_are_left_out_and_committed_ones_lose_their_transaction(
     assert values_of(both) == [[b"0", b"1"], [b"2", b"3"]]
 
 
+@pytest.mark.parametrize("offsets", [[5, 6, 7], [5, 8, 9]], ids=["as_it_is", "written_anew"])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_broken_batch_is_not_passed_on_with_a_new_crc(offsets: Sequence[int], codec: Codec) -> None:
+    broken = bytearray(batch(offsets, codec))
+    broken[-2] ^= 1
+    with pytest.raises(CorruptRecordError, match="the batch at offset 5 is corrupt"):
+        values_of(bytes(broken))
+
+
 def test_messages_of_before_kafka_0_11_are_passed_on_as_batches() -> None:
     some = upgraded(1, messages=10, batches=0)
     found = values_of(content(some), start=some[3].records[0].offset)

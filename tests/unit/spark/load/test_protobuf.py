@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 pytest.importorskip("google.protobuf", reason="needs penstock[spark]")
 
 import pyarrow as pa
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from support.protobuf import ORDER, ORDERS, REFUND, Field, as_base64, descriptor_set, field, file, framed, message, of
 
 from penstock.errors import ConfigError
+from penstock.spark.limits import PROTOBUF_PATHS_KEPT
 from penstock.spark.load.formats.format import Rejected
 from penstock.spark.load.formats.protobuf import ProtobufFormat, files_of, path_of
 from penstock.spark.load.formats.protobuf_types import Files, columns_of_message, files_of_set
@@ -176,6 +178,79 @@ def test_a_registrys_text_is_told_from_descriptors() -> None:
     named = named_descriptor(as_base64(file(ORDER, REFUND, name="")), "a/b.proto")
     assert named is not None
     assert files_of([named]).message(None).file.name == "a/b.proto"
+
+
+def parsed(schema: Any, name: str, *values: bytes) -> tuple[Any, Mapping[int, str]]:
+    """The rows of bare values of a message, and what was rejected."""
+    bundle = [as_base64(schema)]
+    found = ProtobufFormat(columns_of_message(files_of(bundle).message(name)), (bundle, name), None).parse(
+        "t", pa.array(values, pa.binary())
+    )
+    return found.columns.to_pylist(), found.rejected
+
+
+def nested(depth: int, width: int = 1) -> Any:
+    """Messages that each have `width` fields of the next one, `depth` of them."""
+    kinds = [
+        message(
+            f"M{level}",
+            *(field(n + 1, f"f{n}", Field.TYPE_MESSAGE, of=f"shop.M{level + 1}") for n in range(width)),
+        )
+        for level in range(depth)
+    ]
+    return file(*kinds, message(f"M{depth}", field(1, "x", Field.TYPE_INT32)))
+
+
+def test_deep_messages_cost_no_more_than_their_fields() -> None:
+    """Each level once: what took twice the time a level would not end here."""
+    rows, _ = parsed(nested(40), "shop.M0", b"")
+    assert rows == [{"f0": None}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (nested(400), "message shop.M0 has messages more than 50 deep"),
+        (nested(30, width=2), "message shop.M0 has more than 20000 fields, with those of the messages in it"),
+    ],
+    ids=["deep", "wide"],
+)
+def test_too_many_columns_are_refused(schema: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parsed(schema, "shop.M0")
+
+
+@pytest.mark.parametrize("name", ["HasField", "ParseFromString", "FromString", "IsInitialized", "DESCRIPTOR"])
+def test_a_field_may_have_the_name_of_a_method(name: str) -> None:
+    schema = file(message("A", field(1, name, Field.TYPE_STRING, optional=True)))
+    assert parsed(schema, "shop.A", b"\x0a\x01a", b"") == ([{name: "a"}, {name: None}], {})
+
+
+@pytest.mark.parametrize(
+    ("known", "its"),
+    [
+        ("Timestamp", field(1, "sec", Field.TYPE_INT64)),
+        ("Duration", field(1, "seconds", Field.TYPE_INT64, repeated=True)),
+        ("BytesValue", field(1, "v", Field.TYPE_BYTES)),
+        ("Int32Value", field(1, "value", Field.TYPE_MESSAGE, of="google.protobuf.Int32Value")),
+    ],
+)
+def test_who_takes_a_name_of_protobufs_own_is_refused(known: str, its: Any) -> None:
+    own = FileDescriptorProto(name="own.proto", package="google.protobuf", message_type=[message(known, its)])
+    user = FileDescriptorProto(name="user.proto", package="shop", dependency=["own.proto"])
+    user.message_type.append(message("A", field(1, "it", Field.TYPE_MESSAGE, of=f"google.protobuf.{known}")))
+    with pytest.raises(ConfigError, match=f"google.protobuf.{known} is not the message that Protobuf has of this name"):
+        columns_of_message(files_of([as_base64(own), as_base64(user)]).message("shop.A"))
+
+
+def test_paths_are_not_remembered_without_end() -> None:
+    """One path has many encodings, and ids that nobody knows cost nothing to make up."""
+    format_ = reading({3: BUNDLE}, "page")
+    values = [b"\0" + number.to_bytes(4, "big") + b"\0" for number in range(4, 4 + 3 * PROTOBUF_PATHS_KEPT)]
+    found = format_.parse("t", pa.array([*values, GOOD], pa.binary()))
+    assert (len(found.rejected), found.columns.to_pylist()) == (len(values), [{"page": "/"}])
+    assert len(format_._heads) <= PROTOBUF_PATHS_KEPT
+    assert len(format_._files) <= PROTOBUF_PATHS_KEPT
 
 
 @given(st.binary(max_size=40))

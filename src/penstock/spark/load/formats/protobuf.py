@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.spark.limits import PROTOBUF_PATHS_KEPT
 from penstock.spark.load.formats.avro import Bundle
 from penstock.spark.load.formats.format import Parsed, Rejected, shortened, type_name
 from penstock.spark.load.formats.framing import HEADER_BYTES, id_of
@@ -93,6 +94,8 @@ class ProtobufFormat:
         path, end = path_of(value)
         head = value[1:end]
         if head not in self._heads:
+            if len(self._heads) == PROTOBUF_PATHS_KEPT:
+                self._heads.clear()
             self._heads[head] = self._refusal(schema_id, path)
         if (reason := self._heads[head]) is not None:
             raise Rejected(reason)
@@ -102,6 +105,8 @@ class ProtobufFormat:
         """Why values of a writer's message cannot be read."""
         if schema_id not in self._files:
             assert self._schemas is not None
+            if len(self._files) == PROTOBUF_PATHS_KEPT:
+                self._files.clear()
             self._files[schema_id] = _opened(schema_id, self._schemas.get(schema_id))
         files = self._files[schema_id]
         if isinstance(files, str):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -31,9 +31,11 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from penstock.errors import ConfigError
+from penstock.spark.limits import PROTOBUF_COLUMNS_MAX, PROTOBUF_NESTED_MAX
 from penstock.spark.load.formats.format import Rejected
 
 Convert = Callable[[Any], Any]
+Column = tuple[pa.DataType, Convert]
 BUNDLED = (
     "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
     "wrappers",
@@ -124,14 +126,14 @@ def files_of_set(content: bytes) -> list[bytes]:
 
 
 def columns_of_message(message: Any) -> pa.Schema:
-    """The columns of a message. Raises ConfigError for one without fields."""
+    """The columns of a message. Raises ConfigError for one without fields, or with too many for columns."""
     if not message.fields:
         raise ConfigError(f"message {message.full_name} has no fields, so it has no columns")
-    return pa.schema([(field.name, _field(field, (message.full_name,))[0]) for field in message.fields])
+    return pa.schema([(name, kind) for name, (kind, _) in _Fields(message).found(message.fields)])
 
 
 class Reader:
-    """Makes rows of messages of one type.
+    """Makes rows of messages of one type. Raises ConfigError as `columns_of_message`.
 
     Args:
         message: its descriptor.
@@ -140,71 +142,106 @@ class Reader:
 
     def __init__(self, message: Any, names: Sequence[str]) -> None:
         self._class = message_factory.GetMessageClass(message)
-        self._fields = [(name, _getter(message.fields_by_name[name], (message.full_name,))) for name in names]
+        fields = _Fields(message).found([message.fields_by_name[name] for name in names])
+        self._fields = [(name, get) for name, (_, get) in fields]
 
     def row(self, content: bytes) -> dict[str, Any]:
         """The fields of one message. Raises Rejected."""
-        found = self._class()
         try:
-            found.ParseFromString(content)
+            found = self._class.FromString(content)
         except DecodeError as error:
             raise Rejected(f"no value of its Protobuf schema: {error}") from None
-        if not found.IsInitialized():
-            raise Rejected(f"required fields are missing: {', '.join(found.FindInitializationErrors())}")
+        if not self._class.IsInitialized(found):
+            missing = self._class.FindInitializationErrors(found)
+            raise Rejected(f"required fields are missing: {', '.join(missing)}")
         return {name: get(found) for name, get in self._fields}
 
 
-def _getter(field: Any, within: tuple[str, ...]) -> Convert:
-    """What takes a field's value from a message: null where it has presence and is not set."""
-    name, (_, convert) = field.name, _field(field, within)
-    if field.has_presence and not _repeated(field):
-        return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
-    return lambda message: convert(getattr(message, name))
+class _Fields:
+    """The fields of one message, and of those in it, as columns: the type of each, and what takes it from its message.
+
+    Messages that are used in many places are columns in each of them; so there may be far more columns than fields, and
+    they are counted.
+    """
+
+    def __init__(self, message: Any) -> None:
+        self._name = message.full_name
+        self._within: list[str] = [self._name]
+        self._count = 0
+
+    def found(self, fields: Iterable[Any]) -> list[tuple[str, Column]]:
+        """The columns of some fields, by name. Raises ConfigError for too many."""
+        return [(field.name, self._column(field)) for field in fields]
+
+    def _column(self, field: Any) -> Column:
+        """The null of a field that has presence and is not set is made here.
+
+        Methods are the class's own: a field may have the name of one.
+        """
+        self._count += 1
+        if self._count > PROTOBUF_COLUMNS_MAX:
+            raise self._too_much(f"more than {PROTOBUF_COLUMNS_MAX} fields, with those of the messages in it")
+        name, (kind, convert) = field.name, self._field(field)
+        if field.has_presence and not _repeated(field):
+            has = message_factory.GetMessageClass(field.containing_type).HasField
+            return kind, lambda message: convert(getattr(message, name)) if has(message, name) else None
+        return kind, lambda message: convert(getattr(message, name))
+
+    def _field(self, field: Any) -> Column:
+        kind = field.message_type
+        if kind is not None and kind.GetOptions().map_entry:
+            key, key_of = self._single(kind.fields_by_name["key"])
+            value, value_of = self._single(kind.fields_by_name["value"])
+            return pa.map_(key, value), lambda given: [(key_of(k), value_of(given[k])) for k in given]
+        single, convert = self._single(field)
+        if _repeated(field):
+            return pa.list_(single), lambda given: [convert(each) for each in given]
+        return single, convert
+
+    def _single(self, field: Any) -> Column:
+        if field.cpp_type == Field.CPPTYPE_STRING:
+            return (pa.binary() if field.type == Field.TYPE_BYTES else pa.string()), _same
+        if field.cpp_type == Field.CPPTYPE_ENUM:
+            names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+            return pa.string(), lambda given: names.get(given, str(given))
+        if field.cpp_type != Field.CPPTYPE_MESSAGE:
+            return SIMPLE[field.cpp_type], _same
+        return self._message(field.message_type)
+
+    def _message(self, message: Any) -> Column:
+        name = message.full_name
+        if name in TIMES:
+            _check_known(message, TIMES[name][0])
+            return TIMES[name][1:]
+        if name in WRAPPERS:
+            _check_known(message, ["value"])
+            kind, convert = self._single(message.fields_by_name["value"])
+            return kind, lambda given: convert(given.value)
+        if name in AS_JSON or name in self._within or not message.fields:
+            return pa.string(), _text
+        if len(self._within) == PROTOBUF_NESTED_MAX:
+            raise self._too_much(f"messages more than {PROTOBUF_NESTED_MAX} deep")
+        self._within.append(name)
+        fields = self.found(message.fields)
+        self._within.pop()
+        getters = [(each, get) for each, (_, get) in fields]
+        kind = pa.struct([(each, kind) for each, (kind, _) in fields])
+        return kind, lambda given: {each: get(given) for each, get in getters}
+
+    def _too_much(self, what: str) -> ConfigError:
+        return ConfigError(f"message {self._name} has {what}: these are too many for columns")
 
 
 def _repeated(field: Any) -> bool:
     return bool(field.is_repeated) if hasattr(field, "is_repeated") else field.label == Field.LABEL_REPEATED
 
 
-def _field(field: Any, within: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
-    """The type of a field's column, and the conversion of its values."""
-    kind = field.message_type
-    if kind is not None and kind.GetOptions().map_entry:
-        key, key_of = _single(kind.fields_by_name["key"], within)
-        value, value_of = _single(kind.fields_by_name["value"], within)
-        return pa.map_(key, value), lambda given: [(key_of(k), value_of(given[k])) for k in given]
-    single, convert = _single(field, within)
-    if _repeated(field):
-        return pa.list_(single), lambda given: [convert(each) for each in given]
-    return single, convert
-
-
-def _single(field: Any, within: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
-    if field.cpp_type == Field.CPPTYPE_STRING:
-        return (pa.binary() if field.type == Field.TYPE_BYTES else pa.string()), _same
-    if field.cpp_type == Field.CPPTYPE_ENUM:
-        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-        return pa.string(), lambda given: names.get(given, str(given))
-    if field.cpp_type != Field.CPPTYPE_MESSAGE:
-        return SIMPLE[field.cpp_type], _same
-    return _message(field.message_type, within)
-
-
-def _message(message: Any, within: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
-    name = message.full_name
-    if name == "google.protobuf.Timestamp":
-        return pa.timestamp("us", tz="UTC"), _timestamp
-    if name == "google.protobuf.Duration":
-        return pa.duration("us"), _duration
-    if name in WRAPPERS:
-        kind, convert = _single(message.fields_by_name["value"], within)
-        return kind, lambda given: convert(given.value)
-    if name in AS_JSON or name in within or not message.fields:
-        return pa.string(), _text
-    inner = (*within, name)
-    kind = pa.struct([(field.name, _field(field, inner)[0]) for field in message.fields])
-    getters = [(field.name, _getter(field, inner)) for field in message.fields]
-    return kind, lambda given: {each: get(given) for each, get in getters}
+def _check_known(message: Any, fields: Sequence[str]) -> None:
+    """Raises ConfigError for a message that has the name of one of Protobuf's own, but other fields."""
+    if [field.name for field in message.fields] != fields or any(
+        _repeated(field) or field.message_type is not None for field in message.fields
+    ):
+        raise ConfigError(f"{message.full_name} is not the message that Protobuf has of this name")
 
 
 def _same(value: Any) -> Any:
@@ -231,3 +268,10 @@ def _text(value: Any) -> str:
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError) as error:
         raise Rejected(f"cannot be written as JSON text: {error}") from None
+
+
+TIMES: dict[str, tuple[list[str], pa.DataType, Convert]] = {
+    "google.protobuf.Timestamp": (["seconds", "nanos"], pa.timestamp("us", tz="UTC"), _timestamp),
+    "google.protobuf.Duration": (["seconds", "nanos"], pa.duration("us"), _duration),
+}
+"""Their fields, the type of the column, the conversion."""
