@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -164,8 +164,8 @@ def values(size: int) -> list[bytes]:
     return [chance.randbytes(size // 4).hex().encode().ljust(size, b"x") for _ in range(VALUES)]
 
 
-def fill(peer: Peer, workload: Workload, records: int) -> None:
-    """Makes a topic and publishes `records` into it, with keys, evenly over its partitions."""
+def fill(peer: Peer, workload: Workload, records: int, pool: Sequence[bytes] = ()) -> None:
+    """Makes a topic and publishes `records` into it, with keys and values of the pool, evenly over its partitions."""
     segment_bytes = max(SEGMENT_BYTES_LEAST, records * workload.bytes // PARTITIONS // SEGMENTS)
     peer.create_topic(workload.topic, PARTITIONS, **{"segment.bytes": str(segment_bytes), "retention.ms": "-1"})
     producer = Producer(
@@ -178,11 +178,11 @@ def fill(peer: Peer, workload: Workload, records: int) -> None:
             "queue.buffering.max.messages": 200_000,
         }
     )
-    pool = values(workload.bytes)
+    pool = pool or values(workload.bytes)
     for number in range(records):
         while True:
             try:
-                producer.produce(workload.topic, pool[number % VALUES], b"%08d" % number, number % PARTITIONS)
+                producer.produce(workload.topic, pool[number % len(pool)], b"%08d" % number, number % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.05)
@@ -268,7 +268,13 @@ class Bench:
         """One turn of every system over a topic."""
         for system in PARTS[part]:
             session, table, records = self.sessions[system.engine], self.table(), self.records[workload.bytes]
-            order = {"do": system.do, "to": system.to, "options": system.options, "directory": str(table)}
+            order: dict[str, Any] = {
+                "do": system.do,
+                "to": system.to,
+                "options": system.options,
+                "directory": str(table),
+            }
+            order |= {"records": records, "bytes": workload.bytes}
             cpu = session.cpu_seconds()
             try:
                 bootstrap = self.peers[system.broker].bootstrap

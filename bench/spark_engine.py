@@ -40,6 +40,30 @@ class Engine:
             frame.write.options(**TABLE_OPTIONS).parquet(order["directory"])
         return {}
 
+    def typed(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Reads JSON values as columns, into nothing."""
+        from pyspark.sql import functions
+
+        if self.source == "kafka":
+            text = functions.col("value").cast("string")
+            frame = self.reader(self.spark.read, {**order, "options": {}})
+            frame = frame.withColumn("value", functions.from_json(text, order["options"]["penstock.value.schema"]))
+        else:
+            frame = self.reader(self.spark.read, order)
+        frame.select("value.*", "partition", "offset").write.format("noop").mode("overwrite").save()
+        return {}
+
+    def sink(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Writes rows that Spark makes to a topic."""
+        rows = self.spark.range(0, order["records"], numPartitions=2)
+        rows = rows.selectExpr(
+            "cast(id as string) as key", f"rpad(sha2(cast(id as string), 256), {order['bytes']}, 'x') as value"
+        )
+        options = {name: value.replace("DIRECTORY", order["directory"]) for name, value in order["options"].items()}
+        writer = rows.write.format(self.source).option("kafka.bootstrap.servers", order["bootstrap"]).mode("append")
+        writer.options(**options).option("topic", order["topic"] + "-out").save()
+        return {}
+
     def available_now(self, order: dict[str, Any]) -> dict[str, Any]:
         """The same as a stream that ends when it has caught up, with a checkpoint."""
         query = self.stream(order).trigger(availableNow=True).start()
@@ -51,6 +75,8 @@ class Engine:
         writer = frame.writeStream.option("checkpointLocation", order["directory"] + "-checkpoint")
         if order["to"] == "noop":
             return writer.format("noop")
+        if order["to"] == "lake":
+            return writer.format("penstock-lake").option("path", order["directory"])
         return writer.format("parquet").options(**TABLE_OPTIONS).option("path", order["directory"])
 
     def start(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +96,15 @@ class Engine:
 
 class PenstockEngine(Engine):
     """Also loads into Delta, without Spark's streaming."""
+
+    def ceiling(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Reads a source that hands over one and the same batch, again and again: the ceiling of all in Python."""
+        from null_source import NullSource
+
+        self.spark.dataSource.register(NullSource)
+        given = {"records": str(order["records"]), "bytes": str(order["bytes"])}
+        self.spark.read.format("null").options(**given).load().write.format("noop").mode("overwrite").save()
+        return {}
 
     def load(self, order: dict[str, Any]) -> dict[str, Any]:
         """Loads a topic whole."""
