@@ -35,8 +35,8 @@ MIRROR_BATCHES_IN_FLIGHT = 512
 """Batches of one partition that a mirror sends before the first is acknowledged."""
 MIRROR_REQUESTS_IN_FLIGHT = 2048
 """The same of all partitions."""
-MIRROR_PROGRESS_RECORDS = 500
-"""Partitions whose progress goes into one batch, so that it stays below the brokers' usual message.max.bytes."""
+MIRROR_PROGRESS_RECORDS = 50
+"""Partitions whose progress goes into one batch, so that it stays below any sensible message.max.bytes."""
 MIRROR_PAUSE_MS = 100
 """How long a mirror waits when the source has more, and gives none of it."""
 MIRROR_TOPICS_MS = 5_000
