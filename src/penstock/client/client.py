@@ -349,7 +349,7 @@ class Client:
             answer = await self.send(request, node_id=node_id)
             if answer.error_code != ErrorCode.NONE:
                 return [self.retriable(key, answer.error_code) for key in some]
-            names = {(await self.topic(name)).topic_id: name for name, _ in some}
+            names = {(await self.topic(name)).topic_id: name for name in dict(some)}
             failed = []
             for topic in answer.responses:
                 for got in topic.partitions:
@@ -412,8 +412,10 @@ class Client:
         """Partitions by their leader's node id, and those that have none now. Raises RequestError for unknown ones."""
         by_leader: dict[int, list[Partition]] = {}
         leaderless: list[Partition] = []
+        last = {name: max(indexes) for name, indexes in by_topic(partitions).items()}
+        found = {name: (await self.topic(name, index + 1)).leaders for name, index in last.items()}
         for name, index in partitions:
-            leaders = (await self.topic(name, index + 1)).leaders
+            leaders = found[name]
             if not 0 <= index < len(leaders):
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 raise RequestError(code, f"{name} has partitions 0-{len(leaders) - 1}, not {index}")

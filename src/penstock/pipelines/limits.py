@@ -27,13 +27,18 @@ PIPELINE_ERROR_CHARACTERS = 2_000
 MIRROR_FETCH_BYTES = 32 * MiB
 """What a mirror takes at a time of all leaders together, and sends in one transaction; it holds two such rounds."""
 MIRROR_FETCH_LEAST_BYTES = 1 * MiB
-"""What it takes of each of many leaders."""
+"""What it takes of each of many leaders, and of all when it is slow."""
+MIRROR_FETCH_FIRST_BYTES = 4 * MiB
+"""What it takes first, before it knows how fast both sides are."""
+MIRROR_QUICK_MS, MIRROR_SLOW_MS = 5_000, 15_000
+"""After a round that took less to fetch and to send the next one may have twice the bytes, after one that took more it
+has half: a transaction lasts a minute at most, and a request half of that."""
 MIRROR_BATCHES_IN_FLIGHT = 512
 """Batches of one partition that a mirror sends before the first is acknowledged."""
 MIRROR_REQUESTS_IN_FLIGHT = 2048
 """The same of all partitions."""
-MIRROR_PROGRESS_RECORDS = 500
-"""Partitions whose progress goes into one batch, so that it stays below the brokers' usual message.max.bytes."""
+MIRROR_PROGRESS_RECORDS = 50
+"""Partitions whose progress goes into one batch, so that it stays below any sensible message.max.bytes."""
 MIRROR_PAUSE_MS = 100
 """How long a mirror waits when the source has more, and gives none of it."""
 MIRROR_TOPICS_MS = 5_000

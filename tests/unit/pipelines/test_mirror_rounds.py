@@ -17,7 +17,13 @@ from penstock.pipelines.jobs.mirror_progress import Reached, decoded
 from penstock.pipelines.jobs.mirror_sending import Pair, Round, Target
 from penstock.pipelines.jobs.mirror_source import SourceReader, TopicsChanged
 from penstock.pipelines.jobs.mirror_topics import Choice, Known, check_ids
-from penstock.pipelines.limits import MIRROR_PROGRESS_RECORDS
+from penstock.pipelines.limits import (
+    MIRROR_FETCH_BYTES,
+    MIRROR_FETCH_FIRST_BYTES,
+    MIRROR_FETCH_LEAST_BYTES,
+    MIRROR_PROGRESS_RECORDS,
+    MIRROR_SLOW_MS,
+)
 from penstock.records.batch import headers
 from penstock.records.reader import records
 
@@ -31,6 +37,8 @@ class Source:
         self.end = end
         self.state = TopicState(ONE, (0, 0))
         self.remade_at_fetch = False
+        self.asked: list[Partition] = []
+        self.asked_bytes = 0
 
     async def topic(self, name: str, count: int = 0) -> TopicState:
         return self.state
@@ -38,7 +46,8 @@ class Source:
     async def offsets(self, partitions: Iterable[Partition], at: int, **_: Any) -> dict[Partition, OffsetAt]:
         return {each: OffsetAt(self.end if at == LATEST else 0, -1, 0) for each in partitions}
 
-    async def fetch(self, positions: Mapping[Partition, int], **_: Any) -> dict[Partition, Fetched]:
+    async def fetch(self, positions: Mapping[Partition, int], **more: Any) -> dict[Partition, Fetched]:
+        self.asked, self.asked_bytes = list(positions), more["max_bytes"]
         if self.remade_at_fetch:
             self.state = TopicState(OTHER, (0, 0))
         return {each: Fetched(memoryview(b""), self.end, self.end, 0, ()) for each in positions}
@@ -99,6 +108,44 @@ def test_a_source_that_has_more_and_gives_nothing_is_not_asked_at_once(monkeypat
     asyncio.run(run())
 
 
+def test_a_partition_without_a_leader_holds_nobody_up() -> None:
+    async def run() -> None:
+        source = Source(end=0)
+        reader = reader_of(source)
+        await reader.take([pair()])
+        source.state = TopicState(ONE, (0, -1))
+        source.end = 10
+        assert (await reader.take([pair()])).lag == 11, "ten of one, and it is not known what the other has"
+        assert source.asked == [("t", 0)]
+        source.state = TopicState(ONE, (0, 0))
+        await reader.take([pair()])
+        assert source.asked == [("t", 0), ("t", 1)]
+
+    asyncio.run(run())
+
+
+def test_rounds_are_small_first_and_as_large_as_both_sides_are_quick() -> None:
+    async def run() -> None:
+        source = Source()
+        reader = reader_of(source)
+
+        async def fetched() -> int:
+            await reader.take([pair()])
+            return source.asked_bytes
+
+        assert await fetched() == MIRROR_FETCH_FIRST_BYTES
+        for _ in range(10):
+            reader.sent(10)
+        assert await fetched() == MIRROR_FETCH_BYTES
+        reader.sent(MIRROR_SLOW_MS + 1)
+        assert await fetched() == MIRROR_FETCH_BYTES // 2
+        for _ in range(10):
+            reader.sent(MIRROR_SLOW_MS + 1)
+        assert await fetched() == MIRROR_FETCH_LEAST_BYTES
+
+    asyncio.run(run())
+
+
 def test_the_progress_of_many_partitions_is_several_batches() -> None:
     """One of them all would be larger than brokers take."""
     many = 2 * MIRROR_PROGRESS_RECORDS + 1
@@ -108,7 +155,7 @@ def test_the_progress_of_many_partitions_is_several_batches() -> None:
     batches = Target(cast(Client, None), "m")._progress(round_)
     found = []
     for each in batches:
-        assert len(each.batch) < 1_000_000
+        assert len(each.batch) < 64_000
         ((position, header),) = headers(each.batch)
         some = list(records(each.batch, header, position))
         assert len(some) == each.records

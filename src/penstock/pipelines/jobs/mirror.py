@@ -109,7 +109,10 @@ class Mirror:
                 return 0, 1
             if round_.lag:
                 self._ahead = asyncio.create_task(self._take())
+            began = time.monotonic()
             await self._target.send(round_)
+            if round_.moved and self._reader is not None:
+                self._reader.sent((time.monotonic() - began) * 1000)
         except BaseException:
             await self._forget()
             raise

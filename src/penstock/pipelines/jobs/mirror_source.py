@@ -1,6 +1,7 @@
 """What the job `mirror` takes from the source: a round of all partitions' next batches, and how far that goes.
 
-Each round is one fetch from each leader, of as many bytes as one transaction is to have. The partition that was read
+Each round is one fetch from each leader, of as many bytes as one transaction is to have: fewer where that takes long,
+so that a slow way is no endless row of transactions that were given up. The partition that was read
 last is asked for last, so that none keeps the others from their turn. Records that the source has lost are an error
 unless they may be; a topic that was made again is another topic, and begins at its start.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client, Fetched, Partition
@@ -17,7 +19,14 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.pipelines.jobs.mirror_batches import taken
 from penstock.pipelines.jobs.mirror_progress import Place, Reached
 from penstock.pipelines.jobs.mirror_sending import Pair, Round
-from penstock.pipelines.limits import MIRROR_FETCH_BYTES, MIRROR_FETCH_LEAST_BYTES, MIRROR_PAUSE_MS
+from penstock.pipelines.limits import (
+    MIRROR_FETCH_BYTES,
+    MIRROR_FETCH_FIRST_BYTES,
+    MIRROR_FETCH_LEAST_BYTES,
+    MIRROR_PAUSE_MS,
+    MIRROR_QUICK_MS,
+    MIRROR_SLOW_MS,
+)
 from penstock.records.batch import NO_LEADER_EPOCH, entries
 from penstock.records.isolation import AbortedTransactions
 from penstock.records.run import SeenEpoch
@@ -51,6 +60,17 @@ class SourceReader:
         self._starting = EARLIEST if reached else starting
         self._allow_data_loss = allow_data_loss
         self._order: list[Partition] = []
+        self._leaderless: list[Partition] = []
+        self._bytes = MIRROR_FETCH_FIRST_BYTES
+        self._fetch_ms = 0.0
+
+    def sent(self, sent_ms: float) -> None:
+        """Told how long sending a round took, takes more or less the next time."""
+        took_ms = max(sent_ms, self._fetch_ms)
+        if took_ms < MIRROR_QUICK_MS:
+            self._bytes = min(2 * self._bytes, MIRROR_FETCH_BYTES)
+        elif took_ms > MIRROR_SLOW_MS:
+            self._bytes = max(self._bytes // 2, MIRROR_FETCH_LEAST_BYTES)
 
     async def take(self, pairs: Sequence[Pair]) -> Round:
         """The next round. Raises TopicsChanged, DataLossError, RequestError, UnreachableError."""
@@ -69,12 +89,13 @@ class SourceReader:
         return round_
 
     async def _take(self, pairs: Mapping[str, Pair], round_: Round) -> None:
-        positions = await self._positions(pairs, round_)
+        leaders = await self._leaders(pairs.values(), round_)
+        positions = await self._positions(pairs, leaders, round_)
         if not positions:
             return
         await self._check_ids(pairs.values())
-        leaders = await self._leaders(pairs.values())
-        at_once = max(MIRROR_FETCH_LEAST_BYTES, MIRROR_FETCH_BYTES // len(leaders))
+        at_once = max(MIRROR_FETCH_LEAST_BYTES, self._bytes // len({leaders[key] for key in positions}))
+        began = time.monotonic()
         try:
             fetched = await self._client.fetch(
                 {key: each.offset for key, each in positions.items()},
@@ -88,6 +109,7 @@ class SourceReader:
                 raise
             await self._out_of_range(pairs, positions, round_)
             return
+        self._fetch_ms = (time.monotonic() - began) * 1000
         await self._check_ids(pairs.values())
         cuts = await self._cuts(positions, fetched)
         for key, at in cuts.items():
@@ -99,19 +121,28 @@ class SourceReader:
         some = [key for key in positions if (pairs[key[0]].to, key[1]) in round_.batches]
         self._order = [key for key in positions if key not in set(some)] + some
 
-    async def _leaders(self, pairs: Iterable[Pair]) -> set[int]:
-        """Raises TopicsChanged for a topic that has fewer partitions than it had."""
-        found: set[int] = set()
+    async def _leaders(self, pairs: Iterable[Pair], round_: Round) -> Mapping[Partition, int]:
+        """The partitions that are asked for, and whom. Raises TopicsChanged for a topic that has fewer than it had.
+
+        One without a leader waits, and holds nobody up; but where a mirror begins with what is latest, it must be
+        known of all what that is.
+        """
+        found: dict[Partition, int] = {}
         for pair in pairs:
             leaders = (await self._client.topic(pair.topic, pair.partitions)).leaders
             if len(leaders) < pair.partitions:
                 raise TopicsChanged
-            found.update(leaders)
-        return found
+            found |= {(pair.topic, partition): leaders[partition] for partition in range(pair.partitions)}
+        leaderless = [key for key, leader in found.items() if leader < 0 and self._starting != LATEST]
+        if leaderless and leaderless != self._leaderless:
+            some = ", ".join(f"{name}-{partition}" for name, partition in leaderless[:5])
+            logger.warning("%d partitions of the source have no leader now and wait: %s", len(leaderless), some)
+        self._leaderless = leaderless
+        round_.lag += len(leaderless)
+        return {key: leader for key, leader in found.items() if leader >= 0 or self._starting == LATEST}
 
-    async def _positions(self, pairs: Mapping[str, Pair], round_: Round) -> Positions:
+    async def _positions(self, pairs: Mapping[str, Pair], wanted: Iterable[Partition], round_: Round) -> Positions:
         """Where each partition goes on, those first that had no records in the last round."""
-        wanted = [(name, partition) for name, pair in pairs.items() for partition in range(pair.partitions)]
         new = [(name, p) for name, p in wanted if pairs[name].place(p) not in self._reached]
         if new:
             found = await self._client.offsets(new, self._starting, isolation=READ_COMMITTED)

@@ -243,6 +243,25 @@ def test_who_takes_a_name_of_protobufs_own_is_refused(known: str, its: Any) -> N
         columns_of_message(files_of([as_base64(own), as_base64(user)]).message("shop.A"))
 
 
+def test_of_several_names_of_a_number_the_first_counts() -> None:
+    schema = file(message("A", field(1, "e", Field.TYPE_ENUM, of="shop.Alias")))
+    names = schema.enum_type.add(name="Alias")
+    names.options.allow_alias = True
+    for name, number in (("NONE", 0), ("FIRST", 1), ("SECOND", 1)):
+        names.value.add(name=name, number=number)
+    assert parsed(schema, "shop.A", b"\x08\x01") == ([{"e": "FIRST"}], {})
+
+
+def test_hostile_descriptors_are_refused_in_words() -> None:
+    entry = message("E", field(1, "k", Field.TYPE_STRING), field(2, "value", Field.TYPE_INT32))
+    entry.options.map_entry = True
+    schema = file(message("A", field(1, "by", Field.TYPE_MESSAGE, of="shop.A.E", repeated=True), nested=(entry,)))
+    with pytest.raises(ConfigError, match=r"shop\.A\.E is no entry of a map"):
+        parsed(schema, "shop.A")
+    with pytest.raises(ConfigError, match="no descriptors of Protobuf that fit together"):
+        Files([ORDERS.SerializeToString().replace(b"orders.proto", b"orders.prot\xff")])
+
+
 def test_paths_are_not_remembered_without_end() -> None:
     """One path has many encodings, and ids that nobody knows cost nothing to make up."""
     format_ = reading({3: BUNDLE}, "page")

@@ -73,7 +73,8 @@ class Files:
             for each in files:
                 self._add(each)
             self._own = self._pool.FindFileByName(files[-1].name)
-        except (DecodeError, KeyError, TypeError, IndexError) as error:
+            self._own_name = str(self._own.name)
+        except (DecodeError, KeyError, TypeError, IndexError, UnicodeDecodeError) as error:
             said = str(error).strip("'\"") or type(error).__name__
             raise ConfigError(f"these are no descriptors of Protobuf that fit together: {said}") from None
 
@@ -93,13 +94,13 @@ class Files:
         messages = list(self._own.message_types_by_name.values())
         if name is None:
             if not messages:
-                raise ConfigError(f"{self._own.name} has no message")
+                raise ConfigError(f"{self._own_name} has no message")
             return messages[0]
         try:
             return self._pool.FindMessageTypeByName(name)
         except KeyError:
             known = ", ".join(each.full_name for each in messages) or "none"
-            raise ConfigError(f"there is no message {name} (those of {self._own.name}: {known})") from None
+            raise ConfigError(f"there is no message {name} (those of {self._own_name}: {known})") from None
 
     def at(self, path: Sequence[int]) -> Any:
         """The descriptor of the message that a path of indexes names. Raises Rejected."""
@@ -190,6 +191,7 @@ class _Fields:
     def _field(self, field: Any) -> Column:
         kind = field.message_type
         if kind is not None and kind.GetOptions().map_entry:
+            _check_fields(kind, ["key", "value"], f"{kind.full_name} is no entry of a map")
             key, key_of = self._single(kind.fields_by_name["key"])
             value, value_of = self._single(kind.fields_by_name["value"])
             return pa.map_(key, value), lambda given: [(key_of(k), value_of(given[k])) for k in given]
@@ -202,7 +204,9 @@ class _Fields:
         if field.cpp_type == Field.CPPTYPE_STRING:
             return (pa.binary() if field.type == Field.TYPE_BYTES else pa.string()), _same
         if field.cpp_type == Field.CPPTYPE_ENUM:
-            names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+            names: dict[int, str] = {}
+            for value in field.enum_type.values:  # of several names of a number the first one counts
+                names.setdefault(value.number, value.name)
             return pa.string(), lambda given: names.get(given, str(given))
         if field.cpp_type != Field.CPPTYPE_MESSAGE:
             return SIMPLE[field.cpp_type], _same
@@ -238,10 +242,16 @@ def _repeated(field: Any) -> bool:
 
 def _check_known(message: Any, fields: Sequence[str]) -> None:
     """Raises ConfigError for a message that has the name of one of Protobuf's own, but other fields."""
-    if [field.name for field in message.fields] != fields or any(
-        _repeated(field) or field.message_type is not None for field in message.fields
-    ):
-        raise ConfigError(f"{message.full_name} is not the message that Protobuf has of this name")
+    said = f"{message.full_name} is not the message that Protobuf has of this name"
+    _check_fields(message, fields, said)
+    if any(field.message_type is not None for field in message.fields):
+        raise ConfigError(said)
+
+
+def _check_fields(message: Any, names: Sequence[str], said: str) -> None:
+    """Raises ConfigError with these words unless the message has these fields, and each once."""
+    if [field.name for field in message.fields] != names or any(_repeated(field) for field in message.fields):
+        raise ConfigError(said)
 
 
 def _same(value: Any) -> Any:
