@@ -28,13 +28,17 @@ from penstock.client.client import Client
 from penstock.client.limits import CLIENT_CONFIG_RESOURCES
 from penstock.config.setting import Source
 from penstock.errors import ConfigError, ErrorCode, RequestError
+from penstock.log.names import COORDINATOR_TOPICS
 from penstock.pipelines.jobs.mirror_progress import PROGRESS
 from penstock.pipelines.jobs.mirror_sending import Pair
+from penstock.spark.write.markers import MARKERS
 
 SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
 OWN = "__"
 """What a cluster keeps of itself, of its tiered segments, or of its sinks and mirrors means nothing elsewhere, and
 would be believed there."""
+KEPT = COORDINATOR_TOPICS | {PROGRESS, MARKERS}
+"""Topics at the target that only their owners write to, enlarge and configure."""
 NOT_COPIED = frozenset(
     """
     follower.replication.throttled.replicas leader.replication.throttled.replicas message.timestamp.type
@@ -76,11 +80,15 @@ class Topics:
     async def look(self, *, configs: bool) -> list[Pair]:
         """The topics as they are now, after the target's were made, enlarged and, with `configs`, configured like them.
 
-        Raises RequestError for a name that there is no topic of, ConfigError for a mirror of a topic into itself.
+        Raises RequestError for a name that there is no topic of, ConfigError for a mirror of a topic into itself, or
+        into one in which the target keeps its own state.
         """
         found = await self._chosen()
         check_ids(found, "source")
         theirs = {name: self._choice.prefix + name for name in found}
+        for name, to in theirs.items():
+            if to in KEPT:
+                raise ConfigError(f"topic {name} cannot be mirrored into {to}, in which the target keeps its own state")
         there = await topics_of(self._target, list(theirs.values()))
         missing = [name for name, to in theirs.items() if to not in there]
         if missing:

@@ -313,6 +313,9 @@ def test_what_cannot_be_is_said(source: LocalBroker, target: LocalBroker) -> Non
         rounds(mirror_of(source, target, "nowhere"))
     with pytest.raises(ConfigError, match="source and target are the same cluster"):
         rounds(mirror_of(source, source, "nowhere"))
+    source.create_topic("__penstock_sinks", 1)
+    with pytest.raises(ConfigError, match="cannot be mirrored into __penstock_sinks, in which the target keeps"):
+        rounds(mirror_of(source, target, "__penstock_sinks"))
     with socket.socket() as taken_port:
         taken_port.bind(("127.0.0.1", 0))
         gone = f"127.0.0.1:{taken_port.getsockname()[1]}"
