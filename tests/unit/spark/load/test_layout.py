@@ -151,6 +151,18 @@ def test_a_column_of_too_many_values_stops_the_task_and_leaves_nothing(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_values_that_come_by_turns_do_not_make_a_file_of_each_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_files, "LOAD_OPEN_FILES", 4)
+    files = files_of(tmp_path, partition_by=("page",))
+    for at in range(20):
+        files.write(rows(*(f"p{n}" for n in range(9)), at=at))
+    assert not files._open
+    done = files.close()
+    assert sorted(f.rows for f in done) == [20] * 9
+
+
 def test_values_that_no_directory_can_be_named_after_are_rejected() -> None:
     json = JsonFormat(pa.schema([("page", pa.string())]), (), add_fields=False)
     long, wide, fits = "x" * 251, "ü" * 42, "ü" * 41
