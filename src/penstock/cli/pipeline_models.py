@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,6 +99,9 @@ def test_models(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"there is no source or model {name}{did_you_mean(name, known)}")
     with ExitStack() as stack:
         results = _live(pipeline, project, arguments, stack).test(arguments.step)
+    if results is None:
+        print("stopped before the tests", file=sys.stderr)
+        return 1
     if arguments.json:
         print_json([as_json(each) for each in results])
     else:

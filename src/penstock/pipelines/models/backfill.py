@@ -19,13 +19,14 @@ from datetime import UTC, datetime, timedelta
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.pipelines.models.frames import RECORD_TIME, Ends, Within, ends_now
-from penstock.pipelines.models.position import reached
+from penstock.pipelines.models.position import has_state, reached
 from penstock.pipelines.models.project import BATCH_SECONDS, INCREMENTAL, Model, Project, Source
 from penstock.pipelines.models.step import ModelsStep
 from penstock.pipelines.turns import turn
 from penstock.spark.frames.replace import TimeRange
 from penstock.spark.load.load import Stop
 
+DAY = "day"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -82,9 +83,23 @@ class Backfill:
                 self.live.materializer.run(self.model, {})
                 if self.stop.is_set():
                     return False
+                self._check_windows(last)
                 self._put(first, last)
             self.said(f"{self.model.name}: {first.isoformat()} to {last.isoformat()} is made anew")
         return True
+
+    def _check_windows(self, end: datetime) -> None:
+        """Raises ConfigError for windows that the model has not added yet, and would add after the backfill has."""
+        checkpoint, stores = self.live.materializer.checkpoint(self.model), self.live.project.storage_options
+        if self.model.unique_key or not has_state(checkpoint, stores):
+            return
+        over_ms = reached(checkpoint, stores).watermark_ms
+        if over_ms and over_ms < end.timestamp() * 1000:
+            over = datetime.fromtimestamp(over_ms / 1000, UTC)
+            raise ConfigError(
+                f"model {self.model.name} adds windows when they are over, and knows that only of those before "
+                f"{over.isoformat()}: the rest is not there yet, and needs no backfill"
+            )
 
     def _put(self, start: datetime, end: datetime) -> None:
         from penstock.spark.frames.replace import replace
@@ -97,6 +112,8 @@ class Backfill:
         rows = materializer.frames.evaluated(model, how)
         if model.event_time not in rows.columns:
             raise ConfigError(f"model {model.name} gives no column {model.event_time}, its event_time")
+        if dict(rows.dtypes)[model.event_time] == "date" and model.batch_size != DAY:
+            raise ConfigError(f'model {model.name}: {model.event_time} is a date, so batch_size must be "{DAY}"')
         options = materializer.options(model)
         if model.unique_key:
             upsert(rows.where(within.condition), model.table, **options)

@@ -47,7 +47,7 @@ def status_of(node: Node, results: Sequence[Result]) -> str:
     """What the last results say of a node, the worst first."""
     newest = [each for each in results if each.step == node.name and each.test != RUN]
     run = [each for each in results if each.step == node.name and each.test == RUN]
-    if run and all(run[0].time >= each.time for each in newest):
+    if run and run[0].status != PASS and all(run[0].time >= each.time for each in newest):
         return run[0].status
     found = [each.status for each in newest]
     return next((each for each in (*BAD, WARN, PASS) if each in found), UNKNOWN)

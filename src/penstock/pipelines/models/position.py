@@ -53,10 +53,12 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Where a query's checkpoint stands: offsets by topic and partition, and the next version by a table's id."""
+    """Where a query's checkpoint stands: offsets by topic and partition, the next version by a table's id, and the
+    time up to which windows are over (Spark's watermark), in ms since 1970; 0 if there is none."""
 
     topics: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     tables: Mapping[str, int] = field(default_factory=dict)
+    watermark_ms: int = 0
 
     def ends(self, project: Project, model: Model, starts: Mapping[str, Ends]) -> dict[str, Ends]:
         """By source of a model the offsets that it has read; a partition that is in no `starts` is read from 0."""
@@ -76,6 +78,11 @@ def has_begun(checkpoint: str, storage_options: Mapping[str, str]) -> bool:
     return bool(Destination(table_uri(checkpoint), storage_options).list("offsets"))
 
 
+def has_state(checkpoint: str, storage_options: Mapping[str, str]) -> bool:
+    """Whether a checkpoint keeps windows, or other groups, from one run to the next."""
+    return bool(Destination(table_uri(checkpoint), storage_options).list("state"))
+
+
 def reached(checkpoint: str, storage_options: Mapping[str, str]) -> Reached:
     """Where the last batch in a checkpoint ends. Raises ConfigError for what nobody can read."""
     where = Destination(table_uri(checkpoint), storage_options)
@@ -85,7 +92,9 @@ def reached(checkpoint: str, storage_options: Mapping[str, str]) -> Reached:
     text = (where.read(f"offsets/{max(numbers)}") or b"").decode()
     topics: dict[str, dict[int, int]] = {}
     tables: dict[str, int] = {}
-    for line in text.splitlines()[2:]:  # behind the version and the batch's own metadata
+    lines = text.splitlines()
+    batch = json.loads(lines[1]) if len(lines) > 1 else {}
+    for line in lines[2:]:  # behind the version and the batch's own metadata
         if line.strip() == NOTHING:
             continue
         told: Any = json.loads(line)
@@ -98,4 +107,4 @@ def reached(checkpoint: str, storage_options: Mapping[str, str]) -> Reached:
                 topics.setdefault(topic, {})[partition] = found.offset
         except ConfigError:
             continue
-    return Reached(topics, tables)
+    return Reached(topics, tables, int(batch.get("batchWatermarkMs", 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,12 +13,12 @@ from penstock.pipelines.limits import TEST_RESULT_FILES_MAX, TEST_RESULTS_SHOWN
 PASS, WARN, FAIL, ERROR, SKIPPED = "pass", "warn", "fail", "error", "skipped"
 BAD = (FAIL, ERROR)
 RUN = "run"
-"""In place of a test: the model itself, which failed or was left out."""
+"""In place of a test: the model itself, which failed or was left out, or ran well for the first time since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One test of a node, or a model that did not run.
+    """One test of a node, or whether a model ran.
 
     Attributes:
         time: when it was known.
@@ -56,6 +57,7 @@ def write_results(path: str, results: Sequence[Result], storage_options: Mapping
     """Adds results to the table, which is made if it is missing."""
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
+    from deltalake.exceptions import DeltaError
 
     if not results:
         return
@@ -67,8 +69,9 @@ def write_results(path: str, results: Sequence[Result], storage_options: Mapping
     write_deltalake(path, rows, mode="append", storage_options=options)
     table = DeltaTable(path, storage_options=options)
     if len(table.file_uris()) > TEST_RESULT_FILES_MAX:
-        table.optimize.compact()
-        table.vacuum(dry_run=False)
+        with suppress(DeltaError, OSError):  # another process does it, or the next run; the results are there
+            table.optimize.compact()
+            table.vacuum(dry_run=False)
 
 
 def last_results(path: str, pipeline: str, storage_options: Mapping[str, str]) -> list[Result]:

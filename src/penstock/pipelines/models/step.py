@@ -16,7 +16,7 @@ from penstock.pipelines.models.alarms import Alarms
 from penstock.pipelines.models.frames import Ends, Frames, ends_now
 from penstock.pipelines.models.position import Positions
 from penstock.pipelines.models.project import Model, Project, Source
-from penstock.pipelines.models.results import BAD, ERROR, RUN, SKIPPED, Result, now, write_results
+from penstock.pipelines.models.results import BAD, ERROR, PASS, RUN, SKIPPED, Result, now, write_results
 from penstock.pipelines.step import Did, Figures
 from penstock.pipelines.turns import turn
 
@@ -55,6 +55,7 @@ class ModelsStep:
         self.testing: Testing = Testing(context, frames, positions)
         self._alarms = Alarms(project.alarm, context, frames.session)
         self._trouble = ""
+        self._well: set[str] = set()
 
     @property
     def interval_ms(self) -> int:
@@ -64,7 +65,8 @@ class ModelsStep:
         """The session goes with the process: it holds nothing but names."""
 
     def step(self) -> Figures | None:
-        """One run. Raises ModelsError if a model failed, TestsError if a test did and there is no further run."""
+        """One run. Where there is no further run, raises ModelsError if a model failed, TestsError if a test did; if
+        no model could be run, ModelsError in any case: it may be Spark that is ill."""
         with turn(self.context.directory, self.context.stop) as mine:
             if not mine:
                 return None
@@ -72,7 +74,8 @@ class ModelsStep:
             ends = ends_now(self.context, self.project.sources.values())
             rows, results = self._run(ends)
             self.keep(results)
-        if broken := [each for each in results if each.test == RUN and each.status == ERROR]:
+        broken = [each for each in results if each.test == RUN and each.status == ERROR]
+        if broken and (self.context.once or not self._well):
             raise ModelsError("; ".join(f"model {each.step}: {each.message}" for each in broken))
         trouble = "; ".join(each.line for each in results if each.status in BAD)
         if trouble and self.context.once:
@@ -84,15 +87,16 @@ class ModelsStep:
 
     def keep(self, results: Sequence[Result]) -> None:
         """Adds results to their table, and gives the alarm for those that began to fail."""
+        self._alarms.hear(results)  # first: a table that cannot be written must not keep it from anybody
         write_results(self.project.results, results, self.project.storage_options)
-        self._alarms.hear(results)
 
-    def test(self, names: Sequence[str] = ()) -> list[Result]:
-        """Runs the tests of some nodes, or of all, over what is there; keeps and returns the results."""
+    def test(self, names: Sequence[str] = ()) -> list[Result] | None:
+        """Runs the tests of some nodes, or of all, over what is there between two runs; keeps and returns the results.
+        None if it was stopped while it waited for a run to end."""
         nodes = [node for node in self.project.nodes() if not names or node.name in names]
         with turn(self.context.directory, self.context.stop) as mine:
             if not mine:
-                return []
+                return None
             ends = ends_now(self.context, self.project.sources.values())
             found = [result for node in nodes for result in self.testing.of(node, ends)]
             self.keep(found)
@@ -107,6 +111,7 @@ class ModelsStep:
             if isinstance(node, Model):
                 if why := next((stopped[ref] for ref in node.refs if ref in stopped), None):
                     stopped[node.name] = why
+                    self._well.discard(node.name)
                     results.append(self._result(node, SKIPPED, why))
                     continue
                 try:
@@ -114,7 +119,13 @@ class ModelsStep:
                 except Exception as error:  # whatever a query or a function raises
                     results.append(self._result(node, ERROR, message_of(error)))
                     stopped[node.name] = f"{node.name} failed"
+                    self._well.discard(node.name)
                     continue
+                if self.context.stop.is_set():
+                    break  # perhaps in the middle of a batch, which no test may look at
+                if node.name not in self._well:
+                    self._well.add(node.name)
+                    results.append(self._result(node, PASS, ""))
             found = self.testing.of(node, ends)
             results += found
             if bad := [each.test for each in found if each.status in BAD]:

@@ -23,7 +23,7 @@ from penstock.spark.frames.options import FrameOptions, parse
 from penstock.spark.frames.sink import Target, Written, check_still_fits, discard, opened, target_of
 from penstock.spark.lake.batches import QueryBatch
 from penstock.spark.lake.delta import DeltaLake
-from penstock.spark.lake.records import DataFile, LakeConflictError
+from penstock.spark.lake.records import DAY_US, DataFile, LakeConflictError
 from penstock.spark.lake.rows import rows_of
 from penstock.spark.lake.table import TableFile, reading
 from penstock.spark.limits import UPSERT_TRIES
@@ -49,10 +49,12 @@ class TimeRange:
         column = quoted(self.column)
         return f"{column} >= {_literal(self.start)} and {column} < {_literal(self.end)}"
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first and the last microsecond in it, since 1970."""
-        return _micros(self.start), _micros(self.end) - 1
+    def span(self, kind: pa.DataType) -> tuple[int, int]:
+        """The first and the last that may be in it of a column of this type, as statistics count: days since 1970 of
+        dates, else microseconds. What has no time zone is in that of Spark's session, a day away at most."""
+        around_us = 0 if pa.types.is_timestamp(kind) and kind.tz is not None else DAY_US
+        first, last = _micros(self.start) - around_us, _micros(self.end) - 1 + around_us
+        return (first // DAY_US, last // DAY_US) if pa.types.is_date(kind) else (first, last)
 
 
 def _micros(moment: datetime) -> int:
@@ -119,10 +121,11 @@ def _once(rows: DataFrame, options: FrameOptions, columns: pa.Schema, within: Ti
     try:
         with reading(lake):
             check()
-            lake.replace(files, replaced, QueryBatch(), (), check)
     except PenstockError:
         discard(target.destination, written)
         raise
+    with reading(lake):  # from here on a store may yet apply the commit: the files stay, for vacuum if need be
+        lake.replace(files, replaced, QueryBatch(), (), check)
     return count
 
 
@@ -131,7 +134,8 @@ def _touched(lake: DeltaLake, within: TimeRange | None) -> list[TableFile]:
     files = lake.files()
     if within is None:
         return files
-    return may_hold(files, lake.spans([within.column]), {within.column: within.span})
+    span = within.span(lake.columns.field(within.column).type)
+    return may_hold(files, lake.spans([within.column]), {within.column: span})
 
 
 def _written(rows: DataFrame, target: Target) -> list[Written]:

@@ -1,6 +1,7 @@
 """The data files that one task writes: one a table, and one for each value of the table's partition columns.
 
-Rows that are set apart or sorted wait until there are enough for a row group; the others are written as they come.
+Rows that are set apart or sorted wait until there are enough for a row group, or too many rows wait; only then is there
+a file. So many values that come by turns do not make a file of each few rows. The others are written as they come.
 """
 
 from __future__ import annotations
@@ -28,27 +29,38 @@ from penstock.spark.limits import (
 )
 
 PARQUET_COMPRESSION = "zstd"
+BATCH_BYTES = 4096
+"""What a batch of rows that waits costs beside its rows, however few."""
 Values = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(slots=True)
-class _Open:
-    path: str
-    sink: Any
-    writer: pq.ParquetWriter
+class _Part:
+    """The rows of one partition value: those that wait, and the file that has the others, if one is open."""
+
     values: Values
+    path: str = ""
+    sink: Any = None
+    writer: pq.ParquetWriter | None = None
     statistics: Statistics = field(default_factory=Statistics)
     rows: int = 0
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     waiting_rows: int = 0
     waiting_bytes: int = 0
 
-    def flush(self, cluster: Cluster | None) -> None:
-        """Writes the rows that wait, as a row group."""
-        if self.waiting:
-            rows = pa.Table.from_batches(self.waiting)
-            self.writer.write_table(rows if cluster is None else cluster.sorted(rows))
+    def wait(self, rows: pa.RecordBatch) -> int:
+        """Takes rows that are written later; returns how many bytes of memory that costs."""
+        size_bytes = int(rows.nbytes) + BATCH_BYTES
+        self.waiting.append(rows)
+        self.waiting_rows += rows.num_rows
+        self.waiting_bytes += size_bytes
+        return size_bytes
+
+    def waited(self) -> pa.Table:
+        """The rows that wait, which do so no longer."""
+        rows = pa.Table.from_batches(self.waiting)
         self.waiting, self.waiting_rows, self.waiting_bytes = [], 0, 0
+        return rows
 
 
 class Files:
@@ -69,7 +81,8 @@ class Files:
         self._waiting_bytes = 0
         kept = [each for each in columns if destination.keeps_partition_columns or each.name not in by]
         self._file_columns = pa.schema(kept)
-        self._open: dict[Values, _Open] = {}
+        self._parts: dict[Values, _Part] = {}
+        self._open: dict[Values, _Part] = {}
         self._done: list[DataFile] = []
         self._paths: list[str] = []
 
@@ -79,42 +92,61 @@ class Files:
         Raises PenstockError when they are of too many partition values.
         """
         for values, some in self._apart(self._complete(rows)):
-            file = self._file(values)
-            part = some.select(self._file_columns.names)
-            file.statistics.add(part)
-            file.rows += part.num_rows
+            part = self._parts.get(values)
+            if part is None:
+                self._check_count(len(self._parts))
+                part = self._parts[values] = _Part(values)
+            few = some.select(self._file_columns.names)
             if not self._gathers:
-                file.writer.write_batch(part)
+                self._write(part, few)
                 continue
-            file.waiting.append(part)
-            file.waiting_rows += part.num_rows
-            file.waiting_bytes += part.nbytes
-            self._waiting_bytes += part.nbytes
-            if file.waiting_rows >= LAKE_ROW_GROUP_ROWS or file.waiting_bytes >= LAKE_ROW_GROUP_BYTES:
-                self._flush(file)
-            while self._waiting_bytes > LOAD_WAITING_BYTES:
-                self._flush(max(self._open.values(), key=lambda each: each.waiting_bytes))
-
-    def _flush(self, file: _Open) -> None:
-        self._waiting_bytes -= file.waiting_bytes
-        file.flush(self._cluster)
+            self._waiting_bytes += part.wait(few)
+            if part.waiting_rows >= LAKE_ROW_GROUP_ROWS or part.waiting_bytes >= LAKE_ROW_GROUP_BYTES:
+                self._flush(part)
+            if self._waiting_bytes > LOAD_WAITING_BYTES:
+                self._flush_largest()
 
     def close(self) -> list[DataFile]:
         """Ends all files; returns them."""
-        while self._open:
-            self._end(next(iter(self._open)))
+        for part in list(self._parts.values()):
+            self._flush(part)
+            if part.writer is not None:
+                self._end(part)
         return self._done
 
     def abort(self) -> None:
         """Removes all that was written, as far as the store lets us: why the task failed is what counts."""
-        for file in self._open.values():
-            for each in (file.writer, file.sink):
+        for part in self._open.values():
+            for each in (part.writer, part.sink):
                 try:
-                    each.close()
+                    each.close()  # type: ignore[union-attr]  # an open part has both
                 except (OSError, pa.ArrowException):
                     continue  # a full disk: there is no footer to save
         for path in self._paths:
             self._destination.discard(path)
+
+    def _flush(self, part: _Part) -> None:
+        """Writes the rows that wait, as a row group."""
+        if part.waiting:
+            self._waiting_bytes -= part.waiting_bytes
+            rows = part.waited()
+            self._write(part, rows if self._cluster is None else self._cluster.sorted(rows))
+
+    def _flush_largest(self) -> None:
+        """Writes what waits of the values that have most of it, until half as many bytes wait as may."""
+        for part in sorted(self._parts.values(), key=lambda each: -each.waiting_bytes):
+            self._flush(part)
+            if self._waiting_bytes <= LOAD_WAITING_BYTES // 2:
+                return
+
+    def _write(self, part: _Part, rows: pa.RecordBatch | pa.Table) -> None:
+        """Writes rows into the file of their partition value, which is opened for the first of them."""
+        if part.writer is None:
+            self._begin(part)
+        assert part.writer is not None
+        part.statistics.add(rows)
+        part.rows += rows.num_rows
+        part.writer.write(rows)
 
     def _complete(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         arrays = []
@@ -149,31 +181,36 @@ class Files:
         """A partition value as the table names it. Delta has no empty text there: it is null."""
         return None if value == "" and not self._destination.keeps_partition_columns else text_of(value)
 
-    def _file(self, values: Values) -> _Open:
-        if values not in self._open:
-            if len(self._open) >= LOAD_OPEN_FILES:
-                self._end(next(iter(self._open)))
-            if len(self._paths) >= LOAD_FILES_PER_TASK:
-                by = ", ".join(self._destination.partition_by)
-                raise PenstockError(
-                    f"{by}: rows of one job have so many values that a task would write more than "
-                    f"{LOAD_FILES_PER_TASK:,} files: partition by fewer, or cluster by the column instead"
-                )
-            path = f"{partition_directory(dict(values))}part-{uuid.uuid4()}.parquet"
-            self._paths.append(path)
-            sink = self._destination.open(path)
-            writer = pq.ParquetWriter(sink, self._file_columns, compression=PARQUET_COMPRESSION)
-            self._open[values] = _Open(path, sink, writer, values)
-        return self._open[values]
+    def _begin(self, part: _Part) -> None:
+        """Opens a file; where too many are open, the one opened first is ended, and its value gets another later."""
+        if len(self._open) >= LOAD_OPEN_FILES:
+            self._end(next(iter(self._open.values())))
+        self._check_count(len(self._paths))
+        part.path = f"{partition_directory(dict(part.values))}part-{uuid.uuid4()}.parquet"
+        self._paths.append(part.path)
+        part.sink = self._destination.open(part.path)
+        part.writer = pq.ParquetWriter(part.sink, self._file_columns, compression=PARQUET_COMPRESSION)
+        self._open[part.values] = part
 
-    def _end(self, values: Values) -> None:
-        file = self._open[values]
-        self._flush(file)
-        file.writer.close()
-        file.sink.close()
-        del self._open[values]
-        size_bytes = self._destination.size_bytes(file.path)
-        told = file.statistics
+    def _check_count(self, files: int) -> None:
+        """Raises PenstockError if a task that has so many files, or values, may not have another."""
+        if files >= LOAD_FILES_PER_TASK:
+            by = ", ".join(self._destination.partition_by)
+            raise PenstockError(
+                f"{by}: rows of one job have so many values that a task would write more than "
+                f"{LOAD_FILES_PER_TASK:,} files: partition by fewer, or cluster by the column instead"
+            )
+
+    def _end(self, part: _Part) -> None:
+        """Ends the file of a partition value, which has been opened; what waits then waits for another."""
+        assert part.writer is not None
+        part.writer.close()
+        part.sink.close()
+        del self._open[part.values]
+        told = part.statistics
+        size_bytes = self._destination.size_bytes(part.path)
         self._done.append(
-            DataFile(file.path, size_bytes, file.rows, told.low, told.high, told.nulls, dict(file.values))
+            DataFile(part.path, size_bytes, part.rows, told.low, told.high, told.nulls, dict(part.values))
         )
+        part.writer = part.sink = None
+        part.statistics, part.rows = Statistics(), 0

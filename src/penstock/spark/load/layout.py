@@ -72,7 +72,14 @@ class Layout:
         return whole
 
     def check(self, lake: LakeTable) -> None:
-        """Raises ConfigError if a table that was there before is laid out otherwise; it cannot be changed."""
+        """Raises ConfigError if a table that was there before is laid out otherwise, which cannot be changed, or as no
+        load can."""
+        if strange := [name for name in lake.partition_by if name not in lake.columns.names]:
+            raise ConfigError(
+                f"the table at {lake.uri} is partitioned by {strange[0]}, a transform: load into a table that is "
+                "partitioned by columns"
+            )
+        check_partitioning(lake.columns, lake.partition_by)
         if self.partition_by and self.partition_by != lake.partition_by:
             by = ", ".join(lake.partition_by)
             how = f"partitioned by {by}, and not by" if by else "not partitioned by"

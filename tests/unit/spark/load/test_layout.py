@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,6 +150,25 @@ def test_a_column_of_too_many_values_stops_the_task_and_leaves_nothing(
         files.write(rows(*(f"p{at}" for at in range(9))))
     files.abort()
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(("by", "why"), [("at_bucket", "at_bucket, a transform"), ("timestamp", "by timestamp, time")])
+def test_a_table_of_others_whose_partitions_no_load_makes_is_refused(by: str, why: str) -> None:
+    lake: Any = SimpleNamespace(uri="lake/clicks", partition_by=(by,), columns=COLUMNS, derived={}, cluster_by="")
+    with pytest.raises(ConfigError, match=why):
+        layout().check(lake)
+
+
+def test_values_that_come_by_turns_do_not_make_a_file_of_each_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_files, "LOAD_OPEN_FILES", 4)
+    files = files_of(tmp_path, partition_by=("page",))
+    for at in range(20):
+        files.write(rows(*(f"p{n}" for n in range(9)), at=at))
+    assert not files._open
+    done = files.close()
+    assert sorted(f.rows for f in done) == [20] * 9
 
 
 def test_values_that_no_directory_can_be_named_after_are_rejected() -> None:
