@@ -165,7 +165,7 @@ def read_properties(path: str, overrides: Sequence[str] = ()) -> Properties:
 
 
 def names_in(text: str | None) -> tuple[str, ...]:
-    """Names with commas between."""
+    """The names in a text that has commas between them; none in None."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 

@@ -323,15 +323,16 @@ class Client:
         partition_max_bytes: int = CLIENT_FETCH_BYTES,
         isolation: int = READ_UNCOMMITTED,
     ) -> dict[Partition, Fetched]:
-        """Whole batches from each position on, in one request a leader; those first in `positions` come first where
-        `max_bytes` is not enough for all. Raises RequestError (OFFSET_OUT_OF_RANGE)."""
+        """Whole batches from each position on, in one request a leader.
+
+        Where `max_bytes` is not enough for all, those that come first in `positions` are served first.
+        Raises RequestError (OFFSET_OUT_OF_RANGE).
+        """
         found: dict[Partition, Fetched] = {}
 
         async def ask(node_id: int, some: list[Partition]) -> list[Partition]:
             topics = []
-            for name, group in groupby(
-                some, key=itemgetter(0)
-            ):  # in order: a broker serves those first that come first
+            for name, group in groupby(some, key=itemgetter(0)):  # in order: brokers serve those first that come first
                 wanted = [
                     FetchPartition(
                         partition=p, fetch_offset=positions[name, p], partition_max_bytes=partition_max_bytes

@@ -62,6 +62,8 @@ LOAD_WAITING_BYTES = 64 * MiB
 """Rows that wait in a task to be written in larger row groups, of all its files; beyond it the largest is written."""
 LAKE_DIRECTORY_NAME_BYTES = 255
 """A partition value and its column's name as a directory's name; records of longer values go to the quarantine."""
+LOAD_LATE_MAX_MS = 10 * 366 * 86_400_000
+"""The most that `late_after_ms` may be: ten years."""
 LOAD_REPLANS = 20
 """Times a job is planned anew because the table, its columns or a schema changed under it, before the load gives up."""
 LOAD_METADATA_AGE_MS = 5000
@@ -150,5 +152,7 @@ PROTOBUF_COLUMNS_MAX = 20_000
 """Columns, at all depths, that a message of Protobuf may become; messages that name each other may make any number."""
 PROTOBUF_NESTED_MAX = 50
 """How deep its messages may be nested in each other."""
+PROTOBUF_INDEXES_MAX = 100
+"""Messages nested in each other that the head of a framed value may name: as many as Protobuf reads."""
 PROTOBUF_PATHS_KEPT = 1000
 """Paths of messages, as values have them, that a task remembers; more are looked up anew."""

@@ -59,7 +59,7 @@ def step_of(tmp_path: Path, how: Pretended, *models: Model, alarm: Alarm | None 
     told: list[str] = []
     context = SimpleNamespace(directory=tmp_path, stop=how.stop, once=once, name="shop", told=told.append, lines=told)
     found = ModelsStep.__new__(ModelsStep)
-    found.__dict__.update(context=context, project=project, materializer=how, testing=how, _well=set())
+    found.__dict__.update(context=context, project=project, materializer=how, testing=how, _well=set(), _trouble="")
     found._alarms = Alarms(project.alarm, context, None)  # type: ignore[arg-type]
     return found
 

@@ -155,9 +155,7 @@ class Topics:
         wanted = await self._wanted(list(theirs))
         have = await own_configs(self._target, list(theirs.values()))
         for name, to in theirs.items():
-            if (
-                name not in wanted or to not in have
-            ):  # gone, or a broker has not heard of it: that it has none is not so
+            if name not in wanted or to not in have:  # gone, or the broker asked has not heard of it
                 continue
             want, has = wanted[name], have[to]
             changes = [Change(key, SET, value) for key, value in want.items() if has.get(key) != value]

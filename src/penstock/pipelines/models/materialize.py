@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.pipelines.limits import PIPELINE_POLL_MS
 from penstock.pipelines.models.frames import Ends, Frames, New, Whole, ends_now
 from penstock.pipelines.models.position import Positions, has_begun, reached
 from penstock.pipelines.models.project import TABLE, VIEW, Model
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.pipelines.context import Context
-
-WAIT_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ class Materializer:
             if self.context.stop.is_set():
                 query.stop()  # in the middle of a batch, which it begins again next time
                 break
-            query.awaitTermination(WAIT_S)  # type: ignore[arg-type]  # a part of a second is fine
+            query.awaitTermination(PIPELINE_POLL_MS / 1000)  # type: ignore[arg-type]  # a part of a second is fine
         if error := query.exception():
             raise QueryError(one_line(error))
         return sum(rows_of(progress) for progress in query.recentProgress)

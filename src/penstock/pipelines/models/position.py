@@ -15,12 +15,10 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.pipelines.models.frames import Ends
 from penstock.pipelines.models.project import Model, Project, Source
+from penstock.spark.frames.positions import NOTHING
 from penstock.spark.frames.stream_position import from_json as table_position
 from penstock.spark.lake.destination import Destination, table_uri
 from penstock.spark.read.stream_offsets import from_json as topic_positions
-
-NOTHING = "-"
-"""What Spark's log has for a source of which a batch has nothing."""
 
 
 @dataclass(frozen=True, slots=True)

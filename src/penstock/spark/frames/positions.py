@@ -19,7 +19,7 @@ from penstock.spark.read.stream_offsets import from_json
 
 VERSION = "v1"
 NOTHING = "-"
-"""Stands for a source that has had nothing yet."""
+"""The line of a source of which there has been nothing yet."""
 
 
 def read_by(options: FrameOptions, number: int, known: Collection[Partition] = ()) -> Sequence[Kept]:

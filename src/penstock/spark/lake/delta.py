@@ -456,8 +456,8 @@ class DeltaLake(LakeTable):
         return spans_of(self.table, self.partition_by, names)
 
     def destination(self) -> Destination:
-        by, derived = self.partition_by, self.derived
-        return Destination(self.uri, self.storage_options, by, derived=derived, cluster_by=self.cluster_by)
+        options, by = self.storage_options, self.partition_by
+        return Destination(self.uri, options, by, derived=self.derived, cluster_by=self.cluster_by)
 
     def _application(self, pipeline: str, partition: TopicPartition) -> str:
         return f"penstock/{pipeline}/{partition.topic_id}/{partition.partition}"

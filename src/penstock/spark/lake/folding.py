@@ -27,6 +27,8 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+
 from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
 from penstock.spark.lake.ranges import GapRange, Range, clip, union, without
@@ -34,6 +36,9 @@ from penstock.spark.lake.records import DIVERGED, ERASED, Claim, Gap, Progress, 
 from penstock.spark.limits import LAKE_DIVERGED_PER_PARTITION, LAKE_GAPS_PER_PIPELINE, LAKE_SEALED_PER_PIPELINE
 
 MASK = (1 << 64) - 1
+INCREMENT, FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+"""Of splitmix64."""
+Runs = np.ndarray[Any, np.dtype[np.int64]]
 LAYOUT = 2
 """Layout of the JSON; a higher one is refused. 1 has no leader epochs and nothing diverged."""
 NO_EPOCHS: Mapping[TopicPartition, SeenEpoch] = MappingProxyType({})
@@ -46,10 +51,25 @@ def fingerprint(start: int, end: int) -> int:
 
 def _mix(value: int) -> int:
     """splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the output."""
-    value = (value + 0x9E3779B97F4A7C15) & MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    value = (value + INCREMENT) & MASK
+    value = ((value ^ (value >> 30)) * FACTORS[0]) & MASK
+    value = ((value ^ (value >> 27)) * FACTORS[1]) & MASK
     return value ^ (value >> 31)
+
+
+def fingerprint_of_runs(runs: Runs) -> int:
+    """The sum of the fingerprints of many ranges, an array of the shape (n, 2)."""
+    with np.errstate(over="ignore"):
+        total = np.sum(_mix_all(runs[:, 1]) - _mix_all(runs[:, 0]), dtype=np.uint64)
+    return int(total) & MASK
+
+
+def _mix_all(values: Runs) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """`_mix` of each value."""
+    mixed = values.astype(np.uint64) + np.uint64(INCREMENT)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(FACTORS[0])
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(FACTORS[1])
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 @dataclass(slots=True)

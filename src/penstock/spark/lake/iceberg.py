@@ -372,8 +372,14 @@ class IcebergLake(LakeTable):
 
     def destination(self) -> Destination:
         stores = {name: value for name, value in self.storage_options.items() if not name.startswith("catalog.")}
-        by, derived = self.partition_by, self.derived
-        return Destination(self.uri, stores, by, True, derived, self.cluster_by)
+        return Destination(
+            self.uri,
+            stores,
+            self.partition_by,
+            keeps_partition_columns=True,
+            derived=self.derived,
+            cluster_by=self.cluster_by,
+        )
 
     def _metadata(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], gaps: Sequence[Gap]
@@ -414,7 +420,7 @@ def names_of(uri: str, options: Mapping[str, str]) -> list[tuple[str, str]]:
 def catalog_of(uri: str, options: Mapping[str, str], *, create: bool = True) -> Catalog:
     """The catalog of a table.
 
-    Raises ConfigError when the table is in an object store and no catalog is named, PenstockError when the catalog
+    Raises ConfigError when the table is in a store and no catalog is named, PenstockError when the catalog
     beside the table is missing and must not be made.
     """
     chosen = {key.removeprefix("catalog."): value for key, value in options.items() if key.startswith("catalog.")}

@@ -1,7 +1,7 @@
 """Maintenance of an Iceberg table, as far as pyiceberg can.
 
 pyiceberg 0.12 expires snapshots but deletes no file, and has no rewriting of data files and no search for orphans.
-Compaction is done here by its overwriting of files: one snapshot takes the parts away and adds the merged file. Vacuum
+Compaction overwrites files (`iceberg_overwrite`): one snapshot takes the parts away and adds the merged file. Vacuum
 lists the table's directory and deletes old files to which neither a snapshot that is left nor the metadata log refers.
 """
 

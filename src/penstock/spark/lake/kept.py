@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from penstock.errors import PenstockError
 from penstock.spark.lake.batches import QueryBatch, record_key
 from penstock.spark.lake.destination import Destination
-from penstock.spark.lake.folding import MASK, fingerprint
+from penstock.spark.lake.folding import MASK, fingerprint, fingerprint_of_runs
 from penstock.spark.lake.offsets import Offsets, joined, partitions_of, runs_of
 from penstock.spark.lake.ranges import union
 from penstock.spark.lake.reading import batches_of
@@ -102,17 +102,7 @@ def fingerprint_of(offsets: Offsets) -> int:
     runs = runs_of(offsets)
     if len(runs) == 1:
         return fingerprint(int(runs[0, 0]), int(runs[0, 1]))
-    with np.errstate(over="ignore"):
-        total = np.sum(_mixed(runs[:, 1]) - _mixed(runs[:, 0]), dtype=np.uint64)
-    return int(total) & MASK
-
-
-def _mixed(values: Any) -> Any:
-    """`folding`'s mixing of many values."""
-    mixed = values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    return fingerprint_of_runs(runs)
 
 
 def after(before: Sequence[Kept], read: Sequence[Kept], counts: Counts) -> list[Kept]:
@@ -174,11 +164,9 @@ class Records:
 def known_partitions(lake: LakeTable, query: str) -> set[tuple[str, int]]:
     """The partitions of which a query's record says where reading began."""
     number = lake.number(record_key(query))
-    return (
-        set()
-        if number is None
-        else {(each.topic, each.partition) for each in Records(lake.destination()).read(query, number)}
-    )
+    if number is None:
+        return set()
+    return {(each.topic, each.partition) for each in Records(lake.destination()).read(query, number)}
 
 
 def recorded(lake: LakeTable, batch: QueryBatch, read: Sequence[Kept], counts: Counts) -> QueryBatch:

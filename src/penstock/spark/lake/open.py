@@ -30,7 +30,7 @@ def open_table(
     """Opens a table, creating it if it is missing and `create` says so.
 
     Args:
-        uri: a path, or a URI of an object store.
+        uri: a path, or a URI of one of `destination.STORES`.
         pipeline: whose ends the table's commits move.
         format: "delta", "iceberg", or "auto": what is there.
         columns: those of a new table; an existing one gets none added here.

@@ -51,7 +51,7 @@ class Expected:
         left_out: those that cannot, with the reason.
     """
 
-    def __init__(self, lake: LakeTable, format: str = "auto", registry: str | None = None) -> None:  # noqa: A002
+    def __init__(self, lake: LakeTable, format: str = "auto", registry: str | None = None) -> None:  # noqa: A002 - as options name it
         self._target = TargetPlan(lake.destination(), lake.columns)
         where = self._target.destination
         self._derived = {name: Derived.parse(text) for name, text in where.derived.items()}

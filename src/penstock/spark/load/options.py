@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 
 from penstock.client.client import EARLIEST, READ_COMMITTED
 from penstock.errors import ConfigError
-from penstock.spark.limits import LOAD_INLINE_OFFSETS, LOAD_OFFSETS_PER_JOB
+from penstock.spark.limits import LOAD_INLINE_OFFSETS, LOAD_LATE_MAX_MS, LOAD_OFFSETS_PER_JOB
 
 FORMATS = ("raw", "json", "avro")
 TABLE_FORMATS = ("delta", "iceberg")
 READS = ("auto", "broker", "files")
 NEW_FIELDS = ("add", "quarantine")
-LATE_MAX_MS = 10 * 366 * 86_400_000
 QUARANTINE_SUFFIX = "_quarantine"
 RELOAD = "/reload-"
 """In the name of a pipeline that a reload makes for each stretch of offsets that it fills in; no other name has it."""
@@ -140,8 +139,8 @@ class LoadOptions:
     def _check_layout(self) -> None:
         if (self.event_time is None) != (self.late_after_ms is None):
             raise ConfigError("event_time and late_after_ms go together: which column, and how many ms are late")
-        if self.late_after_ms is not None and not 0 < self.late_after_ms <= LATE_MAX_MS:
-            raise ConfigError(f"late_after_ms = {self.late_after_ms}: it must be 1 to {LATE_MAX_MS}")
+        if self.late_after_ms is not None and not 0 < self.late_after_ms <= LOAD_LATE_MAX_MS:
+            raise ConfigError(f"late_after_ms = {self.late_after_ms}: it must be 1 to {LOAD_LATE_MAX_MS}")
         if self.z_order and len(self.cluster_by) < 2:
             raise ConfigError("z_order needs two or more columns in cluster_by")
 

@@ -1,4 +1,4 @@
-"""Keeps values out of a table that its partitions' directories could not be named after: they go to the quarantine."""
+"""Rejects values that are too long for the name of a partition's directory: their records go to the quarantine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ QUOTED_BYTES = 3
 
 
 class Bounded:
-    """A format whose rows have partition columns of text, `names`."""
+    """A format of which rows with too long a value in a partition column are rejected.
 
-    def __init__(self, format: Format, names: Sequence[str]) -> None:  # noqa: A002
+    Args:
+        format: that parses the values.
+        names: the partition columns of text.
+    """
+
+    def __init__(self, format: Format, names: Sequence[str]) -> None:  # noqa: A002 - what it is called everywhere
         self._format = format
         self._names = names
 

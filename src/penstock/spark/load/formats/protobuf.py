@@ -1,8 +1,8 @@
-"""Protobuf values, bare or in Confluent's framing: a zero byte, a schema's id in four bytes, which of its messages, the
-message itself.
+"""Protobuf values, bare or in Confluent's framing: a zero byte, a schema's id in four bytes, the path of the message in
+that schema, and the message itself.
 
-Which one: a list of indexes as zigzag varints, its length first; each index counts the messages of the file, then those
-nested in the one before. The list [0] is a single zero byte.
+The path is a list of indexes as zigzag varints, its length first: the first counts the messages of the file, each other
+one those nested in the message before. The list [0] is a single zero byte.
 
 Protobuf resolves by field numbers: values of any version of the message are read with the one schema that the column
 has. Fields that it lacks are passed over, fields that the writer lacks are null, or their default without presence. So
@@ -18,14 +18,12 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.spark.limits import PROTOBUF_PATHS_KEPT
+from penstock.spark.limits import PROTOBUF_INDEXES_MAX, PROTOBUF_PATHS_KEPT
 from penstock.spark.load.formats.avro import Bundle
 from penstock.spark.load.formats.format import Parsed, Rejected, shortened, type_name
 from penstock.spark.load.formats.framing import HEADER_BYTES, id_of
 from penstock.spark.load.formats.protobuf_types import Files, Reader
 
-INDEXES_MAX = 100
-"""Messages nested in each other that a path may name: as many as Protobuf reads."""
 VARINT_BYTES_MAX = 5
 MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, OverflowError, TypeError)
 
@@ -132,7 +130,7 @@ def path_of(value: bytes) -> tuple[Sequence[int], int]:
     count, at = _varint(value, HEADER_BYTES)
     if not count:
         return (0,), at
-    if not 0 < count <= INDEXES_MAX:
+    if not 0 < count <= PROTOBUF_INDEXES_MAX:
         raise Rejected(f"the list of message indexes has {count}")
     path = []
     for _ in range(count):
