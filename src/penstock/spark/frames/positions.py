@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Sequence
 
 from penstock.client.client import Partition
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.spark.frames.options import FrameOptions
 from penstock.spark.lake.destination import Destination, table_uri
 from penstock.spark.lake.kept import Kept
@@ -27,6 +27,8 @@ def read_by(options: FrameOptions, number: int, known: Collection[Partition] = (
 
     Nothing if that cannot be said of every source: one of another format, one that began with the official connector,
     a topic that two of them read, a file that Spark has deleted.
+
+    Raises PenstockError if the checkpoint cannot be read now.
     """
     positions = _positions(options, number)
     begins = dict.fromkeys(known, 0)
@@ -46,10 +48,13 @@ def _positions(options: FrameOptions, number: int) -> Positions:
         return {}
     try:
         content = Destination(table_uri(options.checkpoint), options.storage_options).read(f"offsets/{number}")
+    except OSError as error:  # perhaps only now; without it the query's record would end
+        raise PenstockError(f"the checkpoint {options.checkpoint} cannot be read: {error}") from error
+    try:
         lines = (content or b"").decode().splitlines()
         told = [json.loads(line) for line in lines[2:] if line != NOTHING]
         positions = [pair for each in told for pair in from_json(each).items()]
-    except (ConfigError, OSError, ValueError, AttributeError):
+    except (ConfigError, ValueError, AttributeError):
         return {}
     found = dict(positions)
     return found if lines and lines[0] == VERSION and len(found) == len(positions) else {}

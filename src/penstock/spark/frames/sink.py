@@ -39,7 +39,18 @@ from penstock.spark.frames.options import FrameOptions, parse, query_of
 from penstock.spark.frames.positions import read_by
 from penstock.spark.lake.batches import KEY_APPLICATION, QueryBatch, key_mark
 from penstock.spark.lake.destination import Destination
-from penstock.spark.lake.kept import Counts, Kept, Records, added, counts_of, known_partitions, recorded, tells_offsets
+from penstock.spark.lake.kept import (
+    GIVEN_UP,
+    Counts,
+    Kept,
+    Records,
+    added,
+    counts_of,
+    known_partitions,
+    recorded,
+    tells_offsets,
+    unrecorded,
+)
 from penstock.spark.lake.open import open_table
 from penstock.spark.lake.records import DataFile
 from penstock.spark.lake.table import LakeTable, reading
@@ -199,16 +210,18 @@ def commit(
         return False
     try:
         check_still_fits(lake, target.rows, written)
-        if not lake.has(batch) and read and tells_offsets(target.rows):
-            batch = recorded(lake, batch, read, added(each.counts for each in written))
+        if not lake.has(batch):
+            counts = added(each.counts for each in written)
+            told = bool(read) and tells_offsets(target.rows)
+            batch = recorded(lake, batch, read, counts) if told else unrecorded(lake, batch)
     except PenstockError:
         discard(target.destination, written)
         raise
     with reading(lake):
         done = lake.append(files, batch, lambda: check_still_fits(lake, target.rows, written))
-    if done and batch.record is not None:
+    if done and batch.record not in (None, GIVEN_UP):
         with suppress(OSError):  # they are small, and nobody needs them
-            Records(target.destination).drop_others(str(batch.query), batch.record)
+            Records(target.destination).drop_others(str(batch.query), int(batch.record or 0))
     if not done:
         logger.info("the table at %s has batch %d of %s already", lake.uri, batch.number, batch.query)
         discard(target.destination, written)
@@ -284,10 +297,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert self._lake is not None, "Spark makes a writer for the commit"
         try:
             check_goes_on(self._lake, batch)
+            read = read_by(self._options, batchId, known_partitions(self._lake, self._query))
         except PenstockError:
             discard(self._target.destination, [each for each in messages if isinstance(each, Written)])
             raise
-        read = read_by(self._options, batchId, known_partitions(self._lake, self._query))
         commit(self._lake, self._target, messages, batch, read)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name

@@ -44,6 +44,7 @@ from penstock.spark.frames.sink import (
     target_of,
 )
 from penstock.spark.lake.batches import QueryBatch
+from penstock.spark.lake.kept import unrecorded
 from penstock.spark.lake.records import DataFile, LakeConflictError
 from penstock.spark.lake.rows import rows_of
 from penstock.spark.lake.table import LakeTable, TableFile, reading
@@ -195,7 +196,7 @@ def _once(rows: DataFrame, lake: LakeTable, how: Keyed, batch: QueryBatch, keep:
         check_key(lake, how.key)
 
     with reading(lake):
-        return lake.replace(files, replaced, batch, how.key, check)
+        return lake.replace(files, replaced, unrecorded(lake, batch), how.key, check)
 
 
 def _same(planned: Sequence[TableFile], replaced: Sequence[TableFile], now: Sequence[TableFile]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from urllib.parse import quote, unquote, urlsplit
 from penstock.errors import ConfigError
 from penstock.spark.lake.durable import DurableFile, sync, sync_above
 
+HDFS_ODD = re.compile(r"""[^!-~]|["#<>?`{}^|\\]""")
+"""What is written otherwise in a URL's path."""
 STORES = ("s3", "s3a", "hdfs", "gs", "az", "abfs", "abfss")
 
 
@@ -157,7 +160,8 @@ class Listed:
 def table_uri(text: str) -> str:
     """A table's location as the tables take it: a URI of a store as it is, a path made absolute.
 
-    Raises ConfigError for a scheme that no store here has.
+    Raises ConfigError for a scheme that no store here has, and for a path on HDFS that clients take otherwise: Hadoop
+    has a space as it is, delta-rs's client as `%20`.
     """
     if "://" not in text:
         return os.path.abspath(os.path.expanduser(text))
@@ -166,6 +170,10 @@ def table_uri(text: str) -> str:
         return os.path.abspath(unquote(urlsplit(text).path))
     if scheme not in STORES:
         raise ConfigError(f"a table cannot be at {text}: use a path, or a URI of {', '.join(STORES)}")
+    if scheme == "hdfs" and (odd := HDFS_ODD.search(text)):
+        raise ConfigError(
+            f"a path on HDFS cannot have {odd[0]!r} in it here: to Hadoop {text} is another place than to us"
+        )
     return text.rstrip("/")
 
 

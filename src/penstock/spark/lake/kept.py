@@ -9,7 +9,8 @@ A record is a file `_penstock/kept/QUERY/NUMBER.json`, written before the commit
 number is the batch's and 32 bits of the file's SHA-256, so a record that was changed is found out.
 
 Only queries of `format("penstock")` have records, whose rows keep `topic`, `partition` and `offset`, from their first
-batch on.
+batch on. A batch of which that cannot be said ends a query's record for good (GIVEN_UP): what comes after it would be
+judged by less than the query has kept.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ DIRECTORY = "_penstock/kept"
 COLUMNS = ("topic", "partition", "offset")
 FILTERED = "filtered"
 """Why an offset has no row: the query has left it out, or there was no record."""
+GIVEN_UP = 0
+"""In the place of a record's number: the query has written a batch of which nobody knows what was read for it."""
 NO_ID = UUID(int=0)
 """Stands for the id of a topic in rows, which do not tell it."""
 
@@ -164,7 +167,7 @@ class Records:
 def known_partitions(lake: LakeTable, query: str) -> set[tuple[str, int]]:
     """The partitions of which a query's record says where reading began."""
     number = lake.number(record_key(query))
-    if number is None:
+    if number is None or number == GIVEN_UP:
         return set()
     return {(each.topic, each.partition) for each in Records(lake.destination()).read(query, number)}
 
@@ -172,14 +175,24 @@ def known_partitions(lake: LakeTable, query: str) -> set[tuple[str, int]]:
 def recorded(lake: LakeTable, batch: QueryBatch, read: Sequence[Kept], counts: Counts) -> QueryBatch:
     """Writes what a query will have kept with a batch; returns the batch with the number of that record.
 
-    A query that wrote to the table before there were records gets none.
+    A query that wrote to the table before there were records gets none, nor one whose rows have other topics than it
+    reads: they do not say of which offset they are.
     """
     assert batch.query is not None
     records, number = Records(lake.destination()), lake.number(record_key(batch.query))
-    if number is None and lake.number(batch.key) is not None:
+    if number == GIVEN_UP or (number is None and lake.number(batch.key) is not None):
         return batch
     before = [] if number is None else records.read(batch.query, number)
+    if counts.keys() - {(each.topic, each.partition) for each in (*before, *read)}:
+        return unrecorded(lake, batch)
     return replace(batch, record=records.write(batch.query, batch.number, after(before, read, counts)))
+
+
+def unrecorded(lake: LakeTable, batch: QueryBatch) -> QueryBatch:
+    """A batch of which it is not known what was read for it: ends the query's record, if it has one."""
+    if batch.query is None or lake.number(record_key(batch.query)) is None:
+        return batch
+    return replace(batch, record=GIVEN_UP)
 
 
 def _path(query: str, number: int) -> str:
@@ -193,7 +206,7 @@ def _digest(content: bytes) -> int:
 def verify_kept(lake: LakeTable, topic: str | None = None) -> list[PartitionVerdict]:
     """A verdict on each partition of which queries have kept rows in a table; none if no query has a record.
 
-    Raises PenstockError for a record that is damaged, or a topic that was made anew while a query read it.
+    Raises PenstockError for a record that is damaged or ended, or a topic that was made anew while a query read it.
     """
     progress = _progress(lake, topic)
     if not progress or not tells_offsets(lake.columns):
@@ -223,6 +236,11 @@ def _progress(lake: LakeTable, topic: str | None) -> dict[tuple[str, int], tuple
     found: dict[tuple[str, int], list[tuple[str, Kept]]] = {}
     for query in records.queries():
         number = lake.number(record_key(query))
+        if number == GIVEN_UP:
+            raise PenstockError(
+                f"query {query} has written rows of which its checkpoint did not say what was read for them: what it "
+                "has kept cannot be proven any more"
+            )
         for each in records.read(query, number) if number is not None else ():
             if topic in (None, each.topic):
                 found.setdefault((each.topic, each.partition), []).append((query, each))

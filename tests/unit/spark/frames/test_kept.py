@@ -128,6 +128,34 @@ def test_a_query_that_wrote_before_there_were_records_has_none(options: FrameOpt
     assert verify_kept(opened(options, COLUMNS)) == []
 
 
+def test_a_batch_without_a_record_ends_the_record_and_is_no_false_alarm(options: FrameOptions) -> None:
+    planned(options, 0, 20)
+    offer(options, 0, 11, 13)
+    assert verdict(options).clean
+    offer(options, 1, 25, record=False)  # its checkpoint did not say what was read
+    planned(options, 2, 40, begin=None)
+    offer(options, 2, 33)
+    with pytest.raises(PenstockError, match="query q has written rows of which its checkpoint did not say"):
+        verdict(options)
+    assert not known_partitions(opened(options, COLUMNS), "q")
+
+
+def test_rows_of_another_topic_than_the_query_reads_are_not_recorded(options: FrameOptions) -> None:
+    planned(options, 0, 20)
+    text = Path(str(options.checkpoint), "offsets", "0").read_text()
+    Path(str(options.checkpoint), "offsets", "0").write_text(text.replace("clicks", "prod.clicks"))
+    offer(options, 0, 11, 13)  # the query cut the topic's name
+    assert verify_kept(opened(options, COLUMNS)) == []
+
+
+def test_a_checkpoint_that_cannot_be_read_for_now_is_an_error_and_ends_no_record(options: FrameOptions) -> None:
+    planned(options, 0, 20)
+    path = Path(str(options.checkpoint), "offsets", "1")
+    path.mkdir()  # stands for a disk or a store that does not answer
+    with pytest.raises(PenstockError, match=r"the checkpoint .* cannot be read: "):
+        read_by(options, 1)
+
+
 def test_a_record_that_was_changed_and_a_topic_made_anew_are_said(options: FrameOptions) -> None:
     planned(options, 0, 20)
     offer(options, 0, 11)

@@ -11,6 +11,8 @@ pytest.importorskip("deltalake", reason="needs penstock[spark]")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.errors import ConfigError
+from penstock.spark.lake.destination import table_uri
 from penstock.spark.lake.stores import filesystem_of, is_unfinished
 
 
@@ -46,3 +48,13 @@ def test_arrow_writes_parquet_and_reads_it(tmp_path: Path) -> None:
 )
 def test_a_file_that_was_never_closed_is_known_by_its_name(path: str, expected: bool) -> None:
     assert is_unfinished(path) is expected
+
+
+@pytest.mark.parametrize("name", ["my lake", "données", "a#b", "a?b"])
+def test_a_path_on_hdfs_that_two_clients_take_for_two_places_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="a path on HDFS cannot have"):
+        table_uri(f"hdfs://namenode:8020/{name}/clicks")
+
+
+def test_other_paths_on_hdfs_are_taken_as_they_are() -> None:
+    assert table_uri("hdfs://namenode:8020/my%20lake/a=1,b/clicks/") == "hdfs://namenode:8020/my%20lake/a=1,b/clicks"
