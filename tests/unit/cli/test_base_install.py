@@ -20,7 +20,7 @@ COMMANDS = {
     "lake maintain nowhere": "error: a lake table needs numpy, pyarrow, deltalake: pip install 'penstock[spark]'",
     "demo": "error: the demo needs pyspark, deltalake, numba, pyarrow: pip install 'penstock[spark]'",
     "generate clicks --seconds 1": "error: generating needs numpy, pyarrow: pip install 'penstock[kernels]'",
-    "pipeline list": "error: pipelines need pyarrow: pip install 'penstock[spark]'",
+    "pipeline list": "error: pipelines need numpy: pip install 'penstock[spark]'",
     "sql select": "error: SQL needs duckdb: pip install 'penstock[sql]'",
 }
 SCRIPT = """
