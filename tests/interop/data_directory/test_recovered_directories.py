@@ -143,7 +143,7 @@ def same(kafka: Answered, penstock: Answered) -> bool:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_penstock_gives_what_kafka_gives_after_a_kill(tmp_path: Path) -> None:
     pairs = []
     with KilledKafka(tmp_path / "running", SEED) as running:

@@ -22,7 +22,9 @@ QUORUMS = {
 }
 
 
-@pytest.mark.parametrize("quorum", QUORUMS)
+@pytest.mark.parametrize(
+    "quorum", [pytest.param(each, marks=pytest.mark.long) if number else each for number, each in enumerate(QUORUMS)]
+)
 def test_the_active_controller_dies_and_the_next_goes_on(tmp_path: Path, quorum: str) -> None:
     """Three times, while partitions are written; the brokers of ours have two log directories each."""
     with MixedCluster(tmp_path, controllers=QUORUMS[quorum], settings=SETTINGS, log_directories=2) as cluster:

@@ -27,7 +27,7 @@ end(spark)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_spark_runs_a_job_on_the_java_of_the_package(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

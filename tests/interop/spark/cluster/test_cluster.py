@@ -36,10 +36,7 @@ PARTITIONS = 2
 BUSY_S = 240
 BACKLOG_RECORDS = 400_000
 """So far a load may be behind while its executors are killed: what is left is loaded within `BUSY_S` afterwards."""
-KILLS = [
-    pytest.param("delta", 2, marks=pytest.mark.slow),
-    *(pytest.param(name, kills, marks=pytest.mark.long) for name, kills in {"delta": 20, "iceberg": 10}.items()),
-]
+KILLS = [pytest.param(name, kills, marks=pytest.mark.long) for name, kills in {"delta": 20, "iceberg": 10}.items()]
 """Formats, and how often executors are killed under a load. A kill costs more than ten seconds of a processor."""
 FILE = """
 [pipeline]

@@ -65,7 +65,7 @@ def runs(lake: LossyLake, bootstrap: str, seeds: range) -> int:
     return faults
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ten_loads_in_trouble_lose_and_double_nothing(lake: LossyLake, bootstrap: str) -> None:
     assert runs(lake, bootstrap, range(10)) > 50
 
