@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-import time
 import urllib.request
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +18,7 @@ from typing import Self
 
 import pytest
 from interop.kafka_peer import FETCH_TIMEOUT_S, SHORT_LIVED, run
-from support.processes import free_ports
+from support.processes import free_ports, wait_until
 
 VERSION = "2.6.13.Final"
 HOME = Path(__file__).resolve().parents[2] / ".cache" / f"apicurio-{VERSION}"
@@ -73,15 +72,16 @@ class ApicurioPeer:
     def __enter__(self) -> Self:
         quiet = subprocess.DEVNULL
         self._process = subprocess.Popen(self._command, stdin=quiet, stdout=quiet, stderr=quiet)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise AssertionError(f"the registry did not start: {' '.join(self._command)}")
-            time.sleep(0.2)
+        try:
+            wait_until(self._answers, f"the registry answers: {' '.join(self._command)}", START_TIMEOUT_S)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "the registry has ended"
         try:
             with urllib.request.urlopen(f"{self.url}/subjects", timeout=5) as answer:
                 return bool(answer.status == 200)

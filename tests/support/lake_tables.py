@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from penstock.spark.lake.files import DataFileWriter
 from penstock.spark.lake.open import open_table
-from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, TopicPartition
+from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, TopicPartition
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.lake.verify import PartitionVerdict, verify
 
@@ -76,3 +77,25 @@ def verdict_of(lake: LakeTable) -> PartitionVerdict:
     """The verdict on a table of one partition, as anybody sees it who opens it now."""
     options = getattr(lake, "storage_options", {})
     return only(verify(open_table(lake.uri, "verify", format=lake.format, create=False, storage_options=options)))
+
+
+def raced(copies: Sequence[LakeTable], files: Sequence[list[DataFile]]) -> int:
+    """Has copies of a table commit files for the same offsets at once; how many did, while the others conflicted."""
+    barrier = threading.Barrier(len(copies))
+    outcomes: list[bool] = []
+
+    def commit(copy: LakeTable, own: list[DataFile]) -> None:
+        barrier.wait()
+        try:
+            copy.commit(own, {CLICKS: 0}, {CLICKS: 10})
+            outcomes.append(True)
+        except LakeConflictError:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=commit, args=each) for each in zip(copies, files, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == len(copies)
+    return sum(outcomes)

@@ -61,7 +61,8 @@ def find_function(name: str, directory: Path) -> Callable[..., Any]:
     _, found = _found(name, directory, "a function")
     if isinstance(found, Job):
         raise ConfigError(f"{name} is a Job, and a function is wanted")
-    return found  # type: ignore[no-any-return]
+    function: Callable[..., Any] = found
+    return function
 
 
 def _is_path(name: str) -> bool:

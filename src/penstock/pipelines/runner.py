@@ -31,10 +31,8 @@ from penstock.spark.session import enter_thread, one_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FINAL = (
-    *(ConfigError, LakeConflictError, DataLossError, TestsError),
-    *(AssertionError, TypeError, NameError, AttributeError),
-)
+MISTAKES = (AssertionError, TypeError, NameError, AttributeError)
+FINAL = (ConfigError, LakeConflictError, DataLossError, TestsError, *MISTAKES)
 """What another start would meet again: wrong settings, another copy at work, lost data, failed tests, a mistake."""
 
 

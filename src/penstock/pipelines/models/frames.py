@@ -164,7 +164,8 @@ class Dbt:
 def _dataframe(model: Model, found: Any) -> DataFrame:
     if not hasattr(found, "isStreaming"):
         raise ConfigError(f"{model.code} must return a DataFrame, it returned {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    rows: DataFrame = found
+    return rows
 
 
 def _check_column(rows: DataFrame, column: str, what: str) -> None:

@@ -8,7 +8,6 @@ import hashlib
 import hmac
 import re
 import subprocess
-import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +18,11 @@ from interop.clients.builds import npm_package
 
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 
-from support.lake_tables import CLICKS, load, rows, verdict_of, written
+from support.lake_tables import load, raced, rows, verdict_of, written
 
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.maintenance import Maintenance
 from penstock.spark.lake.open import open_table
-from penstock.spark.lake.records import LakeConflictError
 
 pytestmark = pytest.mark.long
 STORES = Path(kafka_peer.__file__).with_name("stores")
@@ -79,23 +77,7 @@ def test_a_table_in_azure_is_loaded_proven_and_maintained(options: dict[str, str
 def test_of_writers_that_race_in_azure_one_commits(options: dict[str, str]) -> None:
     copies = [open_table("az://lake/raced", "test", storage_options=options) for _ in range(RACERS)]
     files = [written(copy, rows(range(10))) for copy in copies]
-    barrier = threading.Barrier(RACERS)
-    outcomes: list[str] = []
-
-    def race(at: int) -> None:
-        barrier.wait()
-        try:
-            copies[at].commit(files[at], {CLICKS: 0}, {CLICKS: 10})
-            outcomes.append("committed")
-        except LakeConflictError:
-            outcomes.append("stopped")
-
-    threads = [threading.Thread(target=race, args=(at,)) for at in range(RACERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == ["committed", *["stopped"] * (RACERS - 1)]
+    assert raced(copies, files) == 1
 
 
 def test_a_destination_in_azure_writes_reads_lists_and_deletes(options: dict[str, str]) -> None:

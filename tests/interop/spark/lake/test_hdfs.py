@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -18,7 +17,7 @@ pytest.importorskip("pyiceberg", reason="needs penstock[iceberg]")
 from deltalake import DeltaTable
 from interop.spark.lake.killed_driver import run
 from interop.spark.load.support import publish
-from support.lake_tables import CLICKS, load, only, rows, verdict_of, written
+from support.lake_tables import CLICKS, load, only, raced, rows, verdict_of, written
 
 from penstock.cli.main import main
 from penstock.errors import PenstockError
@@ -27,7 +26,7 @@ from penstock.spark.lake.files import DataFileWriter
 from penstock.spark.lake.maintenance import Maintenance
 from penstock.spark.lake.open import open_table
 from penstock.spark.lake.reading import batches_of
-from penstock.spark.lake.records import RECORD_SCHEMA, LakeConflictError, with_date
+from penstock.spark.lake.records import RECORD_SCHEMA, with_date
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.lake.verify import verify
 from penstock.testing.broker import LocalBroker
@@ -85,23 +84,7 @@ def test_of_writers_that_race_on_hdfs_one_commits(place: str, table_format: str,
     opened(place, table_format, tmp_path)
     copies = [opened(place, table_format, tmp_path) for _ in range(RACERS)]
     files = [written(copy, rows(range(10))) for copy in copies]
-    barrier = threading.Barrier(RACERS)
-    outcomes: list[str] = []
-
-    def race(at: int) -> None:
-        barrier.wait()
-        try:
-            copies[at].commit(files[at], {CLICKS: 0}, {CLICKS: 10})
-            outcomes.append("committed")
-        except LakeConflictError:
-            outcomes.append("stopped")
-
-    threads = [threading.Thread(target=race, args=(at,)) for at in range(RACERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == ["committed", *["stopped"] * (RACERS - 1)]
+    assert raced(copies, files) == 1
     lake = opened(place, table_format, tmp_path)
     assert (verdict_of(lake).clean, verdict_of(lake).rows) == (True, 10)
     Maintenance(lake, target_bytes=1 << 20, keep_hours=0).run()

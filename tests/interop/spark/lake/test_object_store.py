@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,14 @@ import pytest
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyiceberg", reason="needs penstock[iceberg]")
 
-from support.lake_tables import CLICKS, load, only, rows, written
+from support.lake_tables import CLICKS, load, only, raced, rows, written
 
 from penstock.cli.main import main
 from penstock.errors import ConfigError, PenstockError
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.maintenance import Maintenance
 from penstock.spark.lake.open import open_table
-from penstock.spark.lake.records import RECORD_SCHEMA, LakeConflictError, with_date
+from penstock.spark.lake.records import RECORD_SCHEMA, with_date
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.lake.verify import verify
 
@@ -78,23 +77,7 @@ def test_of_writers_that_race_in_a_store_one_commits(
     opened(options, table_format, tmp_path)
     copies = [opened(options, table_format, tmp_path) for _ in range(3)]
     files = [written(copy, rows(range(10))) for copy in copies]
-    barrier = threading.Barrier(len(copies))
-    outcomes: list[str] = []
-
-    def race(at: int) -> None:
-        barrier.wait()
-        try:
-            copies[at].commit(files[at], {CLICKS: 0}, {CLICKS: 10})
-            outcomes.append("committed")
-        except LakeConflictError:
-            outcomes.append("stopped")
-
-    threads = [threading.Thread(target=race, args=(at,)) for at in range(len(copies))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == ["committed", "stopped", "stopped"]
+    assert raced(copies, files) == 1
     verdict = only(verify(opened(options, table_format, tmp_path)))
     assert (verdict.clean, verdict.rows) == (True, 10)
 
