@@ -131,8 +131,9 @@ async def keys_of(bootstrap: str, topic: str) -> list[bytes]:
     async with Client(bootstrap) as client:
         partitions = [(topic, index) for index in range(PARTITIONS)]
         starts = await client.offsets(partitions, EARLIEST)
-        ends = await client.offsets(partitions, LATEST)
-        while ends != await client.offsets(partitions, LATEST, isolation=READ_COMMITTED):
+        while (ends := await client.offsets(partitions, LATEST)) != await client.offsets(
+            partitions, LATEST, isolation=READ_COMMITTED
+        ):
             await asyncio.sleep(0.02)  # an end that was decided is written to the partitions a moment later
         found: list[bytes] = []
         seen: dict[int, int] = {}
