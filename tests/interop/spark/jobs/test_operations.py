@@ -77,6 +77,7 @@ def test_a_rule_that_is_none_is_told_before_anything_runs() -> None:
     assert wrong.startswith("rules: 'cpu is hot' is no rule: it must be METRIC STATISTIC SIGN NUMBER over SECONDS")
 
 
+@pytest.mark.slow
 def test_rollups_alerts_and_summary_after_a_stop_in_the_middle(broker: LocalBroker, context_of: ContextOf) -> None:
     for topic in ("metrics", "operations-alerts"):
         broker.create_topic(topic)

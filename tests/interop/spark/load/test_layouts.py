@@ -67,6 +67,7 @@ def verified(broker: LocalBroker, lake: LakeTable, capsys: pytest.CaptureFixture
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_a_partitioned_and_clustered_table_through_its_life(
     broker: LocalBroker, topic: str, tmp_path: Path, table_format: str, capsys: pytest.CaptureFixture[str]
