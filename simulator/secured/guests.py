@@ -1,7 +1,7 @@
 """Clients of a secured cluster that log in: guests, who may do little, and an admin who changes what.
 
 A guest asks for what it may do and for what it may not, through any broker. It does not care for the answers, but for
-what they say of the topic HIDDEN, on which no guest ever has a right: nobody may learn that it exists. Some guests log in
+what they say of HIDDEN, a topic on which no guest ever has a right: nobody may learn that it exists. Some guests log in
 again before their session ends, as KIP-368 wants it; others go on until the broker closes their connection.
 
 The admin gives rights and takes them back. What it was told holds from then on, through all failovers.
