@@ -28,8 +28,10 @@ from penstock.metadata.image import (
     TopicsById,
 )
 from penstock.metadata.result import MetadataMessage
+from penstock.protocol.acls import Acl, unknown_code
 
 if TYPE_CHECKING:
+    from penstock.protocol.messages.metadata.access_control_entry_record import AccessControlEntryRecord
     from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
     from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
     from penstock.protocol.messages.metadata.config_record import ConfigRecord
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.producer_ids_record import ProducerIdsRecord
     from penstock.protocol.messages.metadata.register_broker_record import RegisterBrokerRecord
     from penstock.protocol.messages.metadata.register_controller_record import RegisterControllerRecord
+    from penstock.protocol.messages.metadata.remove_access_control_entry_record import RemoveAccessControlEntryRecord
     from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
     from penstock.protocol.messages.metadata.topic_record import TopicRecord
     from penstock.protocol.messages.metadata.unfence_broker_record import UnfenceBrokerRecord
@@ -51,8 +54,6 @@ MIGRATION_STATES_WITHOUT_ZOOKEEPER = (0, 3)
 """NONE and POST_MIGRATION: the only states of ZkMigrationStateRecord in which no ZooKeeper is part of the cluster."""
 
 REFUSED: Mapping[str, str] = {
-    "AccessControlEntryRecord": "ACLs are not supported yet; delete them with kafka-acls --remove before moving here",
-    "RemoveAccessControlEntryRecord": "ACLs are not supported yet",
     "ClientQuotaRecord": "client quotas are not supported yet; delete them with kafka-configs --delete-config",
     "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens",
     "RemoveDelegationTokenRecord": "delegation tokens are not supported yet",
@@ -108,6 +109,7 @@ class MetadataDelta:
         deleted_topics: the images, as they were before, of topics that are gone.
         configs: all overrides by (resource type, name) of resources of which any changed; empty when none is left.
         next_producer_id: or None.
+        acls: by id; None where one is gone.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -119,6 +121,7 @@ class MetadataDelta:
         self.deleted_topics: dict[UUID, TopicImage] = {}
         self.configs: dict[tuple[int, str], Configs] = {}
         self.next_producer_id: int | None = None
+        self.acls: dict[UUID, Acl | None] = {}
         self._topic_ids: dict[str, UUID | None] = {}
         self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
 
@@ -162,6 +165,7 @@ class MetadataDelta:
             configs=configs,
             next_producer_id=base.next_producer_id if self.next_producer_id is None else self.next_producer_id,
             partition_count=partition_count,
+            acls=base.acls.with_changes(self.acls) if self.acls else base.acls,
         )
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
@@ -363,6 +367,32 @@ def replay_producer_ids(delta: MetadataDelta, record: ProducerIdsRecord) -> None
     delta.next_producer_id = record.next_producer_id
 
 
+def replay_access_control_entry(delta: MetadataDelta, record: AccessControlEntryRecord) -> None:
+    acl = Acl(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+    unknown = unknown_code(acl)
+    if unknown:
+        raise MetadataError(f"AccessControlEntryRecord {record.id} has a {unknown} that this version does not know")
+    delta.acls[record.id] = acl
+
+
+def replay_remove_access_control_entry(delta: MetadataDelta, record: RemoveAccessControlEntryRecord) -> None:
+    existing = delta.acls[record.id] if record.id in delta.acls else delta.image.acls.get(record.id)
+    if existing is None:
+        raise MetadataError(f"RemoveAccessControlEntryRecord is about an ACL that does not exist: {record.id}")
+    if delta.image.acls.get(record.id) is None:
+        del delta.acls[record.id]
+    else:
+        delta.acls[record.id] = None
+
+
 def replay_zk_migration_state(delta: MetadataDelta, record: ZkMigrationStateRecord) -> None:
     if record.zk_migration_state not in MIGRATION_STATES_WITHOUT_ZOOKEEPER:
         raise MetadataError(
@@ -389,6 +419,8 @@ REPLAYED: Mapping[str, Callable[[MetadataDelta, Any], None]] = {
     "RegisterControllerRecord": replay_register_controller,
     "FeatureLevelRecord": replay_feature_level,
     "ProducerIdsRecord": replay_producer_ids,
+    "AccessControlEntryRecord": replay_access_control_entry,
+    "RemoveAccessControlEntryRecord": replay_remove_access_control_entry,
     "ZkMigrationStateRecord": replay_zk_migration_state,
     "NoOpRecord": replay_no_op,
 }

@@ -48,7 +48,7 @@ from penstock.node.duties import Duty
 from penstock.node.effects import Effect, Run
 from penstock.node.exit import ClientQuotas
 from penstock.node.fetches import Fetches, answer_followers, serve_woken
-from penstock.node.gate import AuditedGate, Gate
+from penstock.node.gate import AuditedGate, Gate, authorizer_of
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
@@ -71,7 +71,7 @@ from penstock.protocol.message import Message
 from penstock.raft.effects import Target
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
-from penstock.security.authorizer import ALLOW_ALL, Authorizer
+from penstock.security.authorizer import Authorizer
 
 
 class Broker:
@@ -85,7 +85,7 @@ class Broker:
         logs them. bug: gets errors that should never happen; by default they are logged, the simulator raises them.
         work_ms: a clock, in ms, that measures the work of requests; by default it counts what is done. wall: the wall
         time, kept by the shell. quotas: how long clients have to wait; by default not at all. audit: hears of all
-        requests; by default nobody does. authorizer: says who may do what; by default everybody everything.
+        requests; by default nobody does. authorizer: says who may do what; by default the one that the settings name.
 
     Attributes:
         now_ms: the time of the event being handled.
@@ -108,7 +108,7 @@ class Broker:
         wall: WallTime | None = None,
         quotas: ClientQuotas | None = None,
         audit: Audit | None = None,
-        authorizer: Authorizer = ALLOW_ALL,
+        authorizer: Authorizer | None = None,
     ) -> None:
         metadata_directory = metadata_directory or next(
             directory for directory in directories if directory.path == settings.metadata_directory
@@ -130,6 +130,7 @@ class Broker:
         self.channel = Channel(
             state.node_id, outgoing, scheduler.timers, scheduler.bugs, request_timeout_ms=settings.request_timeout_ms
         )
+        authorizer = authorizer or authorizer_of(settings)
         self.gate = Gate(authorizer) if audit is None else AuditedGate(authorizer, audit)
         self.quorums = Quorums()
         self.connections: dict[int, Connection] = {}
@@ -494,6 +495,8 @@ class Broker:
 
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         self.state.image = new
+        if delta.acls:
+            self._acls_changed(old, new, delta)
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
         self.scheduler.guarded("call", "connections to brokers", self.calls.published, old, new, now_ms)
         publish = self.replication.publishing.publish
@@ -502,6 +505,24 @@ class Broker:
         self.coordinators.published(delta, now_ms)
         self.scheduler.guarded("metadata", "this node's own registration", self.lifecycle.published, now_ms)
         self.scheduler.guarded("call", "the watch over brokers", self.calls.frozen.begin, now_ms)
+        if self._knows_the_cluster:
+            self.gate.authorizer.loaded()
+
+    def _acls_changed(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> None:
+        """Has the authorizer follow. A node whose authorizer cannot does not go on: it would decide by old ACLs."""
+        try:
+            self.gate.authorizer.changed({each: (old.acls.get(each), new.acls.get(each)) for each in delta.acls})
+        except Exception as error:
+            self.state.fail(error)
+            raise
+        self.fetches.sessions.rights_changed()
+
+    @property
+    def _knows_the_cluster(self) -> bool:
+        """Whether the image is no longer one of the past: of a broker, it has its registration."""
+        if self.state.settings.is_broker:
+            return self.replicas.caught_up
+        return not self.quorum.metadata.behind
 
     def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
         for topic in delta.deleted_topics.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.config.broker.access import AccessSettings
 from penstock.config.broker.cluster import ClusterSettings
 from penstock.config.broker.groups import GroupSettings
 from penstock.config.broker.log import LogSettings
@@ -23,6 +24,7 @@ class BrokerSettings(
     NetworkSettings,
     LogSettings,
     ReplicationSettings,
+    AccessSettings,
     OwnSettings,
 ):
     """Values by attribute, the property's name with `_`, and what follows from one or two of them."""
