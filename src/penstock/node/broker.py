@@ -120,11 +120,12 @@ class Broker:
         state = self.state = NodeState(settings, metadata_directory)
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
-        self.mechanisms = Mechanisms(lambda: state.settings.sasl, lambda: state.scram_credentials, nonces or random)
+        mechanisms = Mechanisms(lambda: state.settings.sasl, lambda: state.scram_credentials, nonces or random)
         self.calls = Calls(
             state,
             scheduler,
             Loopback(self, state, scheduler),
+            mechanisms=mechanisms,
             process_gone=self._process_gone,
             controller=lambda: self.controller,
         )
@@ -162,7 +163,7 @@ class Broker:
             controller=lambda: self.controller,
             purgatory=self.purgatory,
             journal=self.journal,
-            mechanisms=self.mechanisms,
+            mechanisms=mechanisms,
             login_timeout_ms=settings.penstock_receive_timeout_ms,
             login_delay_ms=settings.connection_failed_authentication_delay_ms,
             read_failed=self.logs.read_failed,

@@ -58,8 +58,8 @@ class NodeState:
 
     @property
     def scram_credentials(self) -> Credentials:
-        """Those that are committed; before there is any metadata, those that the node was formatted with. So the first
-        controllers can log in to each other before one of them leads.
+        """The users of SCRAM, as committed; before there is any metadata, those that the node was formatted with. So
+        the first controllers can log in to each other before one of them leads.
         """
         return self.image.scram_credentials if self.image.features else self.first_credentials
 

@@ -13,6 +13,7 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.scram import Deletion, Upsertion, alter_credentials, described
 from penstock.node.limits import SCRAM_CHANGES_PER_REQUEST_MAX
 from penstock.node.request import FORWARD, Append, Handler, Outcome, Request
+from penstock.node.steps import lazily
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
@@ -75,12 +76,12 @@ def check_count(count: int) -> None:
 def refuse_alter(request: Request[Any], code: ErrorCode, message: str) -> Message:
     """Every user answered with the error."""
     body = request.body
-    users = dict.fromkeys(each.name for each in (*body.deletions, *body.upsertions)) if body is not None else ()
-    return AlterUserScramCredentialsResponse(
-        results=[
-            AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message or None) for user in users
-        ]
-    )
+    users = [] if body is None else [each.name for each in (*body.deletions, *body.upsertions)]
+
+    def answer(user: str) -> AlterUserScramCredentialsResult:
+        return AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message or None)
+
+    return AlterUserScramCredentialsResponse(results=lazily(answer, list(dict.fromkeys(users))))
 
 
 HANDLERS = (
