@@ -25,7 +25,7 @@ from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint
 from penstock.node.audit import Audit
 from penstock.node.broker import Broker
-from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
+from penstock.node.effects import Close, Dial, Effect, HangUp, LetIn, PauseReading, ResumeReading, Run, Send, SendTo
 from penstock.node.handlers import registry
 from penstock.protocol.wire import joined
 from penstock.raft.voters import VoterEndpoint
@@ -448,7 +448,7 @@ class Machine:
             link.paused = True
         elif isinstance(effect, ResumeReading):
             link.resume()
-        else:
+        elif not isinstance(effect, LetIn):
             assert isinstance(effect, Close)
             self.trace(f"closed {effect.connection}: {effect.reason}")
             link.close()

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from penstock.config.broker.settings import BrokerSettings
     from penstock.config.topic import TopicConfig
 
-SUPPORTED_SECURITY_PROTOCOLS = ("PLAINTEXT",)
+SUPPORTED_SECURITY_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+"""What a listener may speak, of `network.SECURITY_PROTOCOLS`."""
 KNOWN_CLASSES = {
     "replica.selector.class": ("org.apache.kafka.common.replica.RackAwareReplicaSelector",),
     "principal.builder.class": ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
@@ -319,5 +320,5 @@ def check_security_protocol(endpoint: Endpoint) -> None:
     require(
         endpoint.security_protocol in SUPPORTED_SECURITY_PROTOCOLS,
         f"listeners: {endpoint.listener} wants {endpoint.security_protocol}, which is not supported yet: it must be "
-        "PLAINTEXT for now",
+        f"{' or '.join(SUPPORTED_SECURITY_PROTOCOLS)} for now",
     )

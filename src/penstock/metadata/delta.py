@@ -28,6 +28,7 @@ from penstock.metadata.image import (
     TopicsById,
 )
 from penstock.metadata.result import MetadataMessage
+from penstock.metadata.scram import ScramCredential
 from penstock.protocol.acls import Acl, unknown_code
 
 if TYPE_CHECKING:
@@ -45,9 +46,13 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.register_controller_record import RegisterControllerRecord
     from penstock.protocol.messages.metadata.remove_access_control_entry_record import RemoveAccessControlEntryRecord
     from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
+    from penstock.protocol.messages.metadata.remove_user_scram_credential_record import (
+        RemoveUserScramCredentialRecord,
+    )
     from penstock.protocol.messages.metadata.topic_record import TopicRecord
     from penstock.protocol.messages.metadata.unfence_broker_record import UnfenceBrokerRecord
     from penstock.protocol.messages.metadata.unregister_broker_record import UnregisterBrokerRecord
+    from penstock.protocol.messages.metadata.user_scram_credential_record import UserScramCredentialRecord
     from penstock.protocol.messages.metadata.zk_migration_state_record import ZkMigrationStateRecord
 
 MIGRATION_STATES_WITHOUT_ZOOKEEPER = (0, 3)
@@ -57,8 +62,6 @@ REFUSED: Mapping[str, str] = {
     "ClientQuotaRecord": "client quotas are not supported yet; delete them with kafka-configs --delete-config",
     "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens",
     "RemoveDelegationTokenRecord": "delegation tokens are not supported yet",
-    "UserScramCredentialRecord": "SCRAM credentials are not supported yet; delete them with kafka-configs",
-    "RemoveUserScramCredentialRecord": "SCRAM credentials are not supported yet",
 }
 """Records that this version cannot act upon, and what to do about them."""
 
@@ -110,6 +113,7 @@ class MetadataDelta:
         configs: all overrides by (resource type, name) of resources of which any changed; empty when none is left.
         next_producer_id: or None.
         acls: by id; None where one is gone.
+        scram_credentials: by (mechanism, user); None where one is gone.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -122,6 +126,7 @@ class MetadataDelta:
         self.configs: dict[tuple[int, str], Configs] = {}
         self.next_producer_id: int | None = None
         self.acls: dict[UUID, Acl | None] = {}
+        self.scram_credentials: dict[tuple[int, str], ScramCredential | None] = {}
         self._topic_ids: dict[str, UUID | None] = {}
         self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
 
@@ -153,6 +158,9 @@ class MetadataDelta:
         configs = base.configs
         for resource, overrides in self.configs.items():
             configs = configs.set(resource, overrides) if overrides else configs.remove(resource)
+        credentials = base.scram_credentials
+        for key, credential in self.scram_credentials.items():
+            credentials = credentials.remove(key) if credential is None else credentials.set(key, credential)
         return MetadataImage(
             offset=offset,
             epoch=epoch,
@@ -166,6 +174,7 @@ class MetadataDelta:
             next_producer_id=base.next_producer_id if self.next_producer_id is None else self.next_producer_id,
             partition_count=partition_count,
             acls=base.acls.with_changes(self.acls) if self.acls else base.acls,
+            scram_credentials=credentials,
         )
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
@@ -400,6 +409,14 @@ def replay_zk_migration_state(delta: MetadataDelta, record: ZkMigrationStateReco
         )
 
 
+def replay_user_scram_credential(delta: MetadataDelta, record: UserScramCredentialRecord) -> None:
+    delta.scram_credentials[record.mechanism, record.name] = ScramCredential.of(record)
+
+
+def replay_remove_user_scram_credential(delta: MetadataDelta, record: RemoveUserScramCredentialRecord) -> None:
+    delta.scram_credentials[record.mechanism, record.name] = None
+
+
 def replay_no_op(delta: MetadataDelta, record: NoOpRecord) -> None:
     """Changes nothing, by definition."""
 
@@ -422,6 +439,8 @@ REPLAYED: Mapping[str, Callable[[MetadataDelta, Any], None]] = {
     "AccessControlEntryRecord": replay_access_control_entry,
     "RemoveAccessControlEntryRecord": replay_remove_access_control_entry,
     "ZkMigrationStateRecord": replay_zk_migration_state,
+    "UserScramCredentialRecord": replay_user_scram_credential,
+    "RemoveUserScramCredentialRecord": replay_remove_user_scram_credential,
     "NoOpRecord": replay_no_op,
 }
 """Replays by record name."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.metadata.persistent import PersistentMap
+from penstock.metadata.scram import Credentials
 from penstock.protocol.acls import Acl, AclFilter, PatternType, ResourceType
 
 if TYPE_CHECKING:
@@ -263,6 +264,7 @@ class MetadataImage:
         topics_by_name: in the order of their names.
         configs: by (Kafka's resource type id, resource name); a resource without overrides is not listed.
         next_producer_id: the first id that no block has taken yet.
+        scram_credentials: by (code of the mechanism, user).
     """
 
     offset: int = -1
@@ -277,6 +279,7 @@ class MetadataImage:
     next_producer_id: int = 0
     partition_count: int = 0
     acls: AclsImage = field(default_factory=AclsImage)
+    scram_credentials: Credentials = field(default_factory=PersistentMap)
 
     @property
     def metadata_version(self) -> int:

@@ -62,7 +62,9 @@ def decode_records(values: Iterable[bytes], path: str) -> Sequence[MetadataMessa
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
-    """An image as the records that make it, as Kafka's: features, brokers, topics, configs, producer ids, ACLs."""
+    """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, producer ids, ACLs,
+    SCRAM credentials.
+    """
     if METADATA_VERSION in image.features:
         yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=image.features[METADATA_VERSION])
     for name, level in image.features.items():
@@ -80,6 +82,8 @@ def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     for number, acl in image.acls.by_id.items():
         yield acl_record(UUID(int=number), acl)
+    for (mechanism, user), credential in image.scram_credentials.items():
+        yield credential.record(user, mechanism)
 
 
 def acl_record(acl_id: UUID, acl: Acl) -> AccessControlEntryRecord:

@@ -19,6 +19,7 @@ from typing import Protocol
 from penstock.errors import NotResident
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.limits import ROUND_SHARE_MS
+from penstock.node.login import Login
 from penstock.security.authorizer import ANONYMOUS, Principal
 
 Steps = Iterator[NotResident | None]
@@ -48,6 +49,7 @@ class Connection:
             rest of that share, whether it waits for its turn, and its long work that can go on.
         address: the peer's address as Java writes it, which is what ACLs say: `127.0.0.1`, `0:0:0:0:0:0:0:1`.
         client_host: the same as Kafka shows it, with a slash: `/127.0.0.1`.
+        login: where the login stands, on a listener that asks for one; None: there is none.
     """
 
     id: int
@@ -59,6 +61,7 @@ class Connection:
     address: str = field(init=False)
     client_host: str = field(init=False)
     principal: Principal = ANONYMOUS
+    login: Login | None = None
     software_name: str = ""
     software_version: str = ""
     in_flight: deque[InFlight] = field(default_factory=deque)
