@@ -55,6 +55,7 @@ class World:
         self.admin = admin
         self.controller_admin = controller_admin
         self.wait = wait
+        self._known: dict[str, UUID] = {}
 
     def until(self, true: Callable[[], bool]) -> None:
         """Waits until something is so."""
@@ -65,18 +66,17 @@ class World:
         raise AssertionError("it never came")
 
     def topic_ids(self) -> dict[str, UUID]:
-        """Has t and d exist, and gives the ids of all topics."""
-        found: dict[str, UUID] = {}
+        """Has t and d exist, and gives their ids."""
 
         def exist() -> bool:
-            found.update(self._ids())
-            return {"t", "d"} <= found.keys()
+            self._known = self._ids()
+            return {"t", "d"} <= self._known.keys()
 
-        if not exist():
+        if not self._known and not exist():
             topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("t", "d")]
             self.admin.ask(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
             self.until(exist)
-        return found
+        return self._known
 
     def _ids(self) -> dict[str, UUID]:
         topics = [MetadataRequestTopic(name=name) for name in ("t", "d")]
@@ -88,6 +88,7 @@ class World:
         """Waits until the broker knows of a deletion."""
         if any(not each.error_code for each in answer.responses):
             self.until(lambda: "d" not in self._ids())
+            self._known = {}
 
     def warm_up(self) -> None:
         """Has the coordinators exist, and an offset of the group."""
