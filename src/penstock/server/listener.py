@@ -45,9 +45,8 @@ class Listener:
         self._spare: int | None = None
         self._shell: Shell | None = None
         if not is_loopback(host):
-            logger.warning(
-                "this listener is open to the network without encryption or passwords", address=self.endpoint
-            )
+            lacking = "encryption" if endpoint.security_protocol.startswith("SASL_") else "encryption or passwords"
+            logger.warning(f"this listener is open to the network without {lacking}", address=self.endpoint)
 
     @property
     def address(self) -> str:

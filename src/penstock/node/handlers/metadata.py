@@ -9,8 +9,8 @@ CHANGES_PER_STEP of them, which are created when they are requested again. A par
 LEADER_NOT_AVAILABLE, and, in answers about single topics, one whose leader seems to have just died, too
 (`node.calls.suspects`); a leader without this listener is LISTENER_NOT_FOUND (below version 6 LEADER_NOT_AVAILABLE).
 
-A topic that the client may not describe is TOPIC_AUTHORIZATION_FAILED by name, and an unknown id by id, whether or not
-it exists; it is left out where all are asked for.
+A topic that the client may not describe is TOPIC_AUTHORIZATION_FAILED, by its name whether or not it exists; it is left
+out where all are asked for.
 
 Clients ask for the same topics again and again, so encoded answers are cached until the image changes (`KeptAnswers`),
 for all who see the same: the ACLs are part of the image.
@@ -223,12 +223,12 @@ def answer(
 def answer_wide(node: Broker, request: Request[MetadataRequest], names: Sequence[str]) -> Stepped[Message]:
     """The response with very many topics, all of one image, in steps."""
     image, suspects = node.state.image, node.calls.suspects.brokers(node.scheduler.now_ms)
-    ids: dict[UUID, None] = {}
+    ids: dict[UUID, ErrorCode] = {}
     wanted = request.body.topics or []
     for start in range(0, len(wanted), METADATA_PARTITIONS_PER_STEP):
         ids.update(unknown_ids(node, request, image, wanted[start : start + METADATA_PARTITIONS_PER_STEP]))
         yield None
-    topics = yield from in_steps(unknown_topic, ids)
+    topics = yield from in_steps(unknown_topic, ids.items())
     described = 0
     for name in names:
         topics += named_topics(node, request, image, [name], suspects)
@@ -315,7 +315,7 @@ def build_named(
 ) -> MetadataResponse:
     """The response with the named topics, from the present image."""
     image = node.state.image
-    topics = [unknown_topic(each) for each in unknown_ids(node, request, image, request.body.topics or ())]
+    topics = [unknown_topic(each) for each in unknown_ids(node, request, image, request.body.topics or ()).items()]
     return build(node, request, image, topics + named_topics(node, request, image, names, suspects))
 
 
@@ -347,15 +347,18 @@ def controller_id(node: Broker) -> int:
 
 def unknown_ids(
     node: Broker, request: Request[MetadataRequest], image: MetadataImage, wanted: Sequence[MetadataRequestTopic]
-) -> dict[UUID, None]:
-    """The requested ids that no topic has, or none that the requester may see."""
+) -> dict[UUID, ErrorCode]:
+    """The requested ids that no topic has, or none that the requester may see, with the error for each."""
     ids = {topic.topic_id: image.topics_by_id.get(topic.topic_id) for topic in wanted if has_id(topic)}
     may_see = node.gate.allowing(request, DESCRIBE_TOPIC)
-    return dict.fromkeys(topic_id for topic_id, topic in ids.items() if topic is None or not may_see(topic.name))
+    unknown, hidden = ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    found = {each: unknown if topic is None else hidden for each, topic in ids.items()}
+    return {each: code for each, code in found.items() if (topic := ids[each]) is None or not may_see(topic.name)}
 
 
-def unknown_topic(topic_id: UUID) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+def unknown_topic(unknown: tuple[UUID, ErrorCode]) -> MetadataResponseTopic:
+    topic_id, code = unknown
+    return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
 
 
 def named(node: Broker, request: Request[MetadataRequest], image: MetadataImage, name: str) -> MetadataResponseTopic:
