@@ -39,7 +39,7 @@ METADATA_VERSION, INIT_VERSION, OFFSETS_VERSION, ACLS_VERSION = 12, 4, 7, 3
 RENEWED_AFTER = 0.6
 """Of a session, when the guests that log in again do so."""
 OPERATIONS = (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE, AclOperation.ALL)
-PAUSE_MS = (40, 400)
+PAUSE_MS = (20, 200)
 
 
 def password(user: str) -> str:
@@ -59,9 +59,9 @@ class Guest:
         self.answers = 0
         self.refusals = 0
 
-    def may_be_logged_in(self, address: Address) -> bool:
-        """Whether a session at a broker may still last, for all that the guest knows."""
-        return self.login.may_last(address, self.load.simulation.now_ms)
+    def may_have_been_logged_in(self, address: Address, age_ms: int) -> bool:
+        """Whether a session at a broker may have lasted so long ago, for all that the guest knows."""
+        return self.login.may_last(address, self.load.simulation.now_ms - age_ms)
 
     def go_on(self) -> None:
         """Asks for something."""

@@ -68,15 +68,23 @@ class DecisionRules:
         wanted = self._wanted(principal, right, name)
         check(allowed == wanted, BY_THE_IMAGE, f"{where}: {right.operation.name} {name} is allowed: {allowed}")
         if not forwarded:
-            guest = self._guests[user]
-            check(guest.may_be_logged_in(self._machine.address("GUESTS")), EXPIRED, where)
+            age_ms = self._machine.now_ms - request.arrived_ms
+            check(self._guests[user].may_have_been_logged_in(self._machine.address("GUESTS"), age_ms), EXPIRED, where)
 
     def _wanted(self, principal: str, right: Right, name: str) -> bool:
         acls = [acl for _, acl in self._machine.broker.image.acls.by_id.items()]
         instead = right.or_on_cluster
         if instead is not None and allowed(acls, principal, instead, ResourceType.CLUSTER, CLUSTER_NAME):
             return True
-        return allowed(acls, principal, right.operation, right.resource, name)
+        if allowed(acls, principal, right.operation, right.resource, name):
+            return True
+        return right.or_on_any is not None and self._wanted_of_any(acls, principal, *right.or_on_any)
+
+    @staticmethod
+    def _wanted_of_any(acls: list[Acl], principal: str, operation: AclOperation, resource: ResourceType) -> bool:
+        """Whether it is allowed of any name that an ACL has, or of one that begins so and that no other ACL is about."""
+        names = {acl.name for acl in acls if acl.resource_type == resource}
+        return any(allowed(acls, principal, operation, resource, name) for name in names)
 
     def refused(self, request: Request[Any], code: ErrorCode) -> None:
         """What comes of a decision does not matter here."""

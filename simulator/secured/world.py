@@ -20,10 +20,11 @@ from simulator.secured.rules import DecisionRules
 
 GUESTS = 4
 GUESTS_LISTENER, GUESTS_PORT = "GUESTS", 9094
-SESSION_MS = (1_500, 4_000)
+SESSION_MS = (2_000, 4_000)
+"""Whoever logs in again within a second is refused, as Kafka does it."""
 USERS = [ADMIN, *(f"guest-{number}" for number in range(GUESTS))]
-JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required {};"
-MODULE = JAAS.format(" ".join(f'user_{user}="{password(user)}"' for user in USERS))
+PASSWORDS = " ".join(f'user_{user}="{password(user)}"' for user in USERS)
+MODULE = f"org.apache.kafka.common.security.plain.PlainLoginModule required {PASSWORDS};"
 OTHER_PRODUCERS, OTHER_PLAIN, OTHER_READERS = 2, 1, 1
 
 
@@ -48,6 +49,7 @@ class SecuredWorld(ClusterWorld):
             "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super_users": f"User:ANONYMOUS;User:{ADMIN}",
             "connections_max_reauth_ms": self.random.choice(SESSION_MS),
+            "sasl_enabled_mechanisms": "PLAIN",
         }
 
     def _listeners(self, host: str, *, broker: bool, controller: bool) -> dict[str, str]:
@@ -58,6 +60,7 @@ class SecuredWorld(ClusterWorld):
         return {
             **settings,
             "listeners": f"{settings['listeners']},{guests}",
+            "listener.name.guests.plain.sasl.jaas.config": MODULE,
             "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUESTS:SASL_PLAINTEXT",
         }
 
