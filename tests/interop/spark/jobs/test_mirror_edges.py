@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 from interop.spark.jobs.test_mirror import contents, drop, mirror_of, mirrored, own, publish, set_level
