@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ pytest.importorskip("duckdb", reason="needs penstock[sql]")
 
 import pyarrow.parquet as pq
 from interop.spark.load.support import caught_up, options, proof, publish_values, rows
-from support.lake_readers import READERS
+from support.lake_readers import READERS, excused, missing
 
 from penstock.cli.main import main
 from penstock.errors import ConfigError
@@ -133,6 +134,15 @@ def _read_by_all(lake: LakeTable) -> None:
         found = read(lake.uri)
         if found is not None:
             assert found == (len(own), sum(own)), name
+
+
+@pytest.mark.parametrize(("table_format", "name"), [(each, name) for each, some in READERS.items() for name in some])
+def test_no_reader_is_left_out_silently(table_format: str, name: str) -> None:
+    why = missing(name, table_format)
+    if why is None:
+        return
+    assert excused(name) or os.environ.get("CI") != "true", why
+    pytest.skip(f"{name} was not tried with {table_format}: {why}")
 
 
 def test_the_page_names_the_programs_that_read_these_tables() -> None:
