@@ -227,6 +227,9 @@ def check_listeners(settings: BrokerSettings, given: Mapping[str, str], node_id:
     inter_broker = inter_broker_listener(settings, given, for_clients) if broker else None
     for endpoint in (*listening, *for_clients):
         check_security_protocol(endpoint)
+    for name in settings.early_start_listeners or ():
+        known = name.upper() in (*names, *controllers)
+        require(known, f"early.start.listeners has {name}, which must stand in listeners or controller.listener.names")
     return {
         "listener_endpoints": listening,
         "advertised_endpoints": for_clients,

@@ -102,7 +102,8 @@ class Server:
     @property
     def _early_listeners(self) -> frozenset[str]:
         controllers = (each.listener for each in self.settings.controller_endpoints)
-        return frozenset((*controllers, *(self.settings.early_start_listeners or ())))
+        early = (name.upper() for name in self.settings.early_start_listeners or ())
+        return frozenset((*controllers, *early))
 
     def _listen(self, *, early: bool) -> None:
         for listener in self._listeners:

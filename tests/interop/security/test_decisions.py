@@ -90,7 +90,7 @@ def test_penstock_decides_as_kafka_did() -> None:
 
 
 @pytest.mark.java
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_record_is_what_kafka_says() -> None:
     assert differences(recorded(), kafkas_table()) == {}
 
@@ -113,4 +113,5 @@ def test_a_decision_that_differs_is_found() -> None:
 
 
 if __name__ == "__main__":
-    RECORD.write_text(json.dumps(kafkas_table(), indent=1) + "\n")
+    rows = (f"{json.dumps(probe)}: {json.dumps(outcomes)}" for probe, outcomes in kafkas_table().items())
+    RECORD.write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from penstock.protocol.acls import Acl
 from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
-from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.delete_topics_response import DeleteTopicsResponse
 from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
@@ -73,7 +73,9 @@ class World:
             return {"t", "d"} <= self._known.keys()
 
         if not self._known and not exist():
-            topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("t", "d")]
+            kept = [CreatableTopicConfig(name="retention.ms", value="-1")]
+            sizes = {"num_partitions": 1, "replication_factor": 1}
+            topics = [CreatableTopic(name=name, configs=kept, **sizes) for name in ("t", "d")]
             self.admin.ask(CreateTopicsRequest(topics=topics, timeout_ms=5_000), 7)
             self.until(exist)
         return self._known

@@ -86,6 +86,8 @@ def test_settings_cannot_be_changed() -> None:
         ("authorizer.class.name", "com.example.Mine", "Java classes cannot be loaded here"),
         ("super.users", "alice", 'super.users = "alice" is no list of principals: it must be such as User:alice'),
         ("early.start.listeners", "A,A", "names an element twice"),
+        ("early.start.listeners", "OTHER", "early.start.listeners has OTHER, which must stand in listeners"),
+        ("allow.everyone.if.no.acl.found", "yes", "is not a boolean"),
         ("create.topic.policy.class.name", "com.example.Policy", "Java classes cannot be loaded here"),
         ("remote.log.storage.system.enable", "true", "is not supported yet"),
         ("config.providers", "file", "is not supported yet"),
