@@ -1,7 +1,8 @@
 """A Spark session under orders, for bench/spark.py: orders come as JSON, one a line; each gets one line of JSON back.
 
-Two kinds: "connector", Spark's own Kafka connector on the Spark that it was released with, which needs nothing of
-Penstock; and "penstock", the data source and the load into Delta. Both have two cores and the same Spark settings.
+Three kinds: "connector", Spark's own Kafka connector on the Spark that it was released with, which needs nothing of
+Penstock; "delta", Delta's own jar; and "penstock", the data source and the load into Delta. All have two cores and the
+same Spark settings.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ import time
 from typing import Any
 
 TABLE_OPTIONS = {"compression": "zstd"}
+DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
 PROGRESS_KEPT = "100000"
 
 
@@ -124,6 +130,24 @@ class Engine:
         return {"batch_ms": statistics.median(batches[len(batches) // 5 :]), "batches": len(batches)}
 
 
+class DeltaEngine(Engine):
+    """Delta's own jar, and its MERGE."""
+
+    def before_merge(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Makes the table that rows are upserted into."""
+        self.changes(order, 0).write.format("delta").options(**TABLE_OPTIONS).save(order["directory"])
+        return {}
+
+    def merge(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Upserts a batch of which half is new."""
+        self.changes(order, order["records"] // 2).createOrReplaceTempView("changes")
+        self.spark.sql(
+            f"merge into delta.`{order['directory']}` t using changes c on t.id = c.id "
+            "when matched then update set * when not matched then insert *"
+        ).collect()
+        return {}
+
+
 class PenstockEngine(Engine):
     """Also loads into Delta, without Spark's streaming."""
 
@@ -213,6 +237,8 @@ def connector_session(settings: dict[str, str], jars: list[str]) -> Any:
 
 def engine_of(kind: str, settings: dict[str, str], jars: list[str]) -> Engine:
     settings = {**settings, "spark.sql.streaming.numRecentProgressUpdates": PROGRESS_KEPT}
+    if kind == "delta":
+        return DeltaEngine(connector_session(settings | DELTA_SETTINGS, jars), "kafka")
     if kind == "connector":
         return Engine(connector_session(settings, jars), "kafka")
     from penstock.spark.session import session

@@ -5,10 +5,11 @@
 - json, avro: typed columns of the source, against the connector with `from_json` and `from_avro`.
 - lake: a stream into a table, `penstock-lake` against the connector and Spark's Parquet sink.
 - sink: a topic written to, exactly once, against the connector's sink, which may write rows twice.
-- upsert: a million keys, half of them new, into a table of a million rows; against the same in Spark's own words: the
-  table and the batch joined, the rows that win written to Parquet. No MERGE runs on this Spark (docs/dependencies.md).
+- upsert: a million keys, half of them new, into a table of a million rows; against MERGE of Delta's own jar, on Spark
+  4.1, the newest that it runs on, and against the same in Spark's own words: the table and the batch joined, the rows
+  that win written to Parquet.
 
-Two sessions with two cores and the same settings work one at a time, in turns; medians of the turns are told, and
+Sessions with two cores and the same settings work one at a time, in turns; medians of the turns are told, and
 ratios are to the first of each table. Each turn is printed as it ends. An order that takes longer than its bound is
 ended, with the threads of its JVM in the log; a part begins no round that its share of the time would not hold.
 
@@ -49,6 +50,9 @@ ONCE = {"penstock.exactly.once": "true", "penstock.sink.id": "bench", "penstock.
 ONE_NODE = "transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n"
 """Without these a cluster of one node has no coordinator of transactions."""
 WARM_SHARE, WARM_TURNS = 0.2, 2
+DELTA = "delta"
+DELTA_VERSION, DELTA_SPARK, DELTA_GROUPS = "4.4.0", "4.1.4", "io.delta,io.unitycatalog,org.roaringbitmap"
+"""Delta's newest release, the newest Spark that it runs on (4.2.0 lacks a constructor that it calls), its own jars."""
 SPARK_AVRO = "org.apache.spark:spark-avro_2.13:4.2.0"
 
 
@@ -131,6 +135,7 @@ USES = {
         "A million keys into a table of a million rows of 100 B (zstd)",
         [Case("100 B", 1_000_000, 100)],
         [
+            System("MERGE of delta-spark 4.4", DELTA, "kafka", do="merge"),
             System("a join in Spark, written to Parquet", CONNECTOR, "kafka", do="rewrite"),
             System("upsert into penstock-lake", SOURCE, "penstock", do="upsert"),
         ],
@@ -260,6 +265,35 @@ def avro_jars() -> list[Path]:
     return sorted(directory.glob("*.jar"))
 
 
+def delta_jars() -> list[Path]:
+    """Delta's own jars; the rest of what they need is Spark's."""
+    directory = connector.CACHE / f"delta-spark-{DELTA_VERSION}"
+    if not directory.exists():
+        minor, _, _ = DELTA_SPARK.rpartition(".")
+        parts = {"groupId": "io.delta", "artifactId": f"delta-spark_{minor}_2.13", "version": DELTA_VERSION}
+        delta = "".join(f"<{tag}>{text}</{tag}>" for tag, text in parts.items())
+        pom = connector.CACHE / "delta-spark.xml"
+        pom.write_text(
+            "<project><modelVersion>4.0.0</modelVersion><groupId>penstock</groupId><artifactId>delta</artifactId>"
+            f"<version>1</version><dependencies><dependency>{delta}</dependency></dependencies></project>"
+        )
+        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
+        run([*command, f"-DincludeGroupIds={DELTA_GROUPS}"], timeout_s=FETCH_TIMEOUT_S, cwd=connector.CACHE)
+    return sorted(directory.glob("*.jar"))
+
+
+def sessions_for(parts: Sequence[str]) -> dict[str, tuple[Path, list[Path]]]:
+    """The sessions that some parts need: their Python and their jars."""
+    python, kinds = Path(sys.executable), {system.engine for part in parts for system in USES[part].systems}
+    found = {}
+    if CONNECTOR in kinds:
+        found[CONNECTOR] = python, [*connector.jars(), *(avro_jars() if "avro" in parts else ())]
+    if DELTA in kinds:
+        found[DELTA] = connector.matched_python(sys.executable, DELTA_SPARK), delta_jars()
+    found[SOURCE] = python, []
+    return found
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(USES), help="parts, of " + ",".join(USES))
@@ -274,14 +308,14 @@ def main() -> None:
     options = parsed()
     until = time.monotonic() + options.minutes * 60
     parts = [part for part in options.only.split(",") if part in USES]
-    jars = [str(jar) for jar in (*connector.jars(), *(avro_jars() if "avro" in parts else ()))]
+    kinds = sessions_for(parts)
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-spark-")))
         peers = {name: stack.enter_context(running(name, extra=ONE_NODE)) for name in ("kafka", "penstock")}
         sessions: dict[str, Session] = {}
-        for kind in (CONNECTOR, SOURCE):
+        for kind, (python, jars) in kinds.items():
             log = directory / f"{kind}.log"
-            sessions[kind] = Session(kind, Path(sys.executable), jars, spark.same_settings(), log)
+            sessions[kind] = Session(kind, python, [*map(str, jars)], spark.same_settings(), log)
             stack.callback(sessions[kind].close)
         say("brokers and sessions are up")
         bench = Bench(peers, sessions, directory, options.scale, options.rounds, options.bound_seconds)
