@@ -1,0 +1,12 @@
+"""Limits of security: what bounds the bytes of key stores and certificates."""
+
+from penstock.config.values import MiB
+
+STORE_MAX_BYTES = 4 * MiB
+"""A key store or trust store; a larger file is refused before it is read."""
+STORE_ENTRIES_MAX = 4096
+"""Keys and certificates in one store; with more it is refused. A system's trusted certificates are about 150."""
+STORE_ITERATIONS_MAX = 5_000_000
+"""Iterations of a password's derivation that a store may ask for, as in Java; one that asks for more is refused."""
+DER_DEPTH_MAX = 32
+"""Nested values that the search for iterations enters; what lies deeper is not looked at."""
