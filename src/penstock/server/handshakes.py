@@ -1,5 +1,5 @@
-"""TLS handshakes, stepped in a few threads: one step may take more than a millisecond (RSA), and 2,000 clients that come
-at once must not hold up the loop. A connection has one step under way at most.
+"""TLS handshakes, stepped in a few threads: one step may take more than a millisecond (RSA), and 2,000 clients that
+come at once must not hold up the loop. A connection has one step under way at most.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from penstock.server.clock import Clock
 from penstock.server.directories import Directories
 from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
-from penstock.server.metrics import process_samples, shell_samples
+from penstock.server.metrics import process_samples, shell_samples, tls_samples
 from penstock.server.pace import Pace
 from penstock.server.shell import Shell
 from penstock.server.tls import Tls
@@ -144,6 +144,8 @@ class Server:
         """All metrics of the node, the shell and the process; in steps, with None between some."""
         yield from self.broker.metrics_in_steps()
         yield from shell_samples(self.shell)
+        if self._tls is not None:
+            yield from tls_samples(self._tls)
         yield from process_samples()
 
     def _open(self) -> None:
@@ -247,6 +249,7 @@ class Server:
     async def _close(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
+            await asyncio.wait([self._looking])
             self._looking = None
         if self._http is not None:
             await self._http.stop()

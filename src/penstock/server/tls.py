@@ -189,6 +189,11 @@ class Tls:
         found = {name: tls.days_left() for name, tls in self._listeners.items()}
         return {name: days for name, days in found.items() if days is not None}
 
+    @property
+    def handshake_steps(self) -> int:
+        """Steps of handshakes that run or wait for a thread."""
+        return 0 if self._handshakes is None else self._handshakes.under_way
+
     def warn_of_expiry(self) -> None:
         """Logs a warning for each certificate that expires soon."""
         for tls in self._listeners.values():

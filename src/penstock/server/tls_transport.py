@@ -210,7 +210,10 @@ class TlsTransport:
                 self._say_farewell()
                 raise ConnectionError(sentence_of(error)) from None
             else:
-                filled += got  # type: ignore[operator]
+                assert isinstance(got, int)
+                filled += got
+                if not got:  # the other side's farewell
+                    self._ended = self._wants_bytes = True
         if self._outgoing.pending:  # new keys, as the other side asked for
             self._collect()
         return filled
