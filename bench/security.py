@@ -30,7 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from peers import ROOT, Peer, print_table, producer_performance, python_build, running
 
 sys.path.append(str(ROOT))
-from tests.support.tls import Authority, KeyStore  # noqa: E402
+from tests.support.tls import Authority, KeyStore
 
 KIB = 1024
 WORKLOADS = {

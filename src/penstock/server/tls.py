@@ -63,6 +63,8 @@ class ListenerTls:
         self.name = name
         self._serves = serves
         self._between_brokers = between_brokers
+        self._asks_by_itself = settings.security_protocols[name] == "SASL_SSL"
+        self._own = settings.prefixed.of(name)
         self._values = settings.of_listener(name)
         self._stamp = stamp(self._values)
         self.contexts = self._make(self._values)
@@ -90,7 +92,7 @@ class ListenerTls:
     def _make(self, values: BrokerSettings) -> Contexts:
         try:
             material = read_material(values)
-            server = server_context(values, material) if self._serves else None
+            server = server_context(values, material, self._client_auth(values)) if self._serves else None
             client = client_context(values, material)
         except ConfigError as wrong:
             raise ConfigError(f"listener {self.name}: {wrong}") from None
@@ -98,6 +100,11 @@ class ListenerTls:
             self._trust_each_other(server, trusting(values, material), "its trust store, its own key")
         own = None if material.key is None else facts_of(material.key.chain[0])
         return Contexts(server, client, material, own)
+
+    def _client_auth(self, values: BrokerSettings) -> str:
+        """Whether clients must show a certificate: with SASL only if that is said for the listener itself (KIP-684)."""
+        attribute = "ssl_client_auth"
+        return "none" if self._asks_by_itself and attribute not in self._own else values.ssl_client_auth
 
     def _trust_each_other(self, server: ssl.SSLContext, client: ssl.SSLContext, what: str) -> None:
         try:

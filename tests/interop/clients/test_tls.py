@@ -105,6 +105,35 @@ def test_aiokafka(broker: LocalBroker, alice: KeyStore) -> None:
     assert asyncio.run(both()) == VALUES
 
 
+def test_a_login_over_tls(authority: Authority) -> None:
+    """SASL_SSL: ssl.client.auth is only for listeners without SASL, unless it is set for the listener (KIP-684)."""
+    from confluent_kafka import Producer
+
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "ssl.client.auth": "required",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="opensesame";'
+        ),
+        **authority.store("node").properties(),
+    }
+    with LocalBroker(settings) as broker:
+        broker.create_topic("t")
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.addresses["SASL_SSL"],
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "alice",
+                "sasl.password": "opensesame",
+                "ssl.ca.location": str(authority.trust),
+            }
+        )
+        producer.produce("t", b"v")
+        assert producer.flush(20) == 0
+
+
 def client_properties(store: KeyStore, directory: Path) -> Path:
     path = directory / f"{store.path.stem}.properties"
     lines = {"security.protocol": "SSL", **store.properties()}
