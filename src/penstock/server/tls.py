@@ -81,6 +81,7 @@ class ListenerTls:
         Whatever comes of it, the same settings and files are not looked at again.
         """
         values = self._values = settings.of_listener(self.name)
+        self._own = settings.prefixed.of(self.name)
         self._stamp = stamp(values)
         new = self._make(values)
         self._check_validity(new)
