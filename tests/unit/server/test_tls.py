@@ -121,6 +121,7 @@ def test_a_changed_key_store_is_taken_over(authority: Authority, watch: Callable
     watched = watch(settings_of(first))
     assert watched.serial == serial_of(first)
     watched.look()
+    watched.look(watched.settings.with_dynamic({"message.max.bytes": "100"}, {}))
     assert (watched.tls.reloads, watched.serial) == (0, serial_of(first))
     second = authority.store("node")
     watched.look()
