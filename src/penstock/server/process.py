@@ -2,8 +2,9 @@
 
     exit_code = run(settings, on_ready=lambda server: print(server.addresses))
 
-The first SIGTERM or SIGINT stops the node cleanly, a second one at once, as if it crashed. Under systemd
-(`Type=notify`) the service manager is told when the node serves and when it stops.
+The first SIGTERM or SIGINT stops the node cleanly, a second one at once, as if it crashed. With TLS, SIGHUP has the
+node look at its key and trust stores. Under systemd (`Type=notify`) the service manager is told when the node serves
+and when it stops.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.events import events
 from penstock.server.garbage import collect_when_quiet, collect_young_only
 from penstock.server.limits import raise_descriptor_limit
 from penstock.server.server import Server
+from penstock.server.tls import speaks_tls
 from penstock.server.warming import warm
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
     stop = asyncio.Event()
     server = Server(settings)
     install_signal_handlers(stop)
+    if speaks_tls(settings):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload_stores)
     starting = asyncio.ensure_future(server.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.log.disk import Buffer
 from penstock.node.effects import Dial, PauseReading, ResumeReading, Send, SendTo
-from penstock.server.transport import Transport, plain
+from penstock.server.transport import Transport, nothing, plain
 
 HELLO = b"hello"
 MASK = bytes(each ^ 0x5A for each in range(256))
@@ -38,6 +38,9 @@ class MaskingTransport:
         self._received = bytearray()
         self._unsent = bytearray()
         self.ready = False
+        self.stepping = False
+        self.certificate: bytes | None = None
+        self.on_step: Callable[[], None] = nothing
         self.fileno = sock.fileno
         self.close = sock.close
 
@@ -90,7 +93,7 @@ class MaskingTransport:
         return not self._unsent
 
 
-def masking(_listener: str, sock: socket.socket) -> MaskingTransport:
+def masking(_listener: str, sock: socket.socket, _host: str | None) -> MaskingTransport:
     return MaskingTransport(sock)
 
 
@@ -112,8 +115,8 @@ def test_frames_come_and_go_when_hands_are_shaken(world: Any) -> None:
 def test_who_says_no_hello_is_not_served(world: Any) -> None:
     client = world.connect()
     client.send(framed(b"a request in clear"))
-    world.run_until(lambda: bool(world.node.lost))
-    assert world.node.frames == []
+    world.run_until(lambda: not world.shell.connections)
+    assert (world.node.frames, world.node.lost) == ([], [])
 
 
 def test_a_large_frame_arrives_whole(world: Any) -> None:
@@ -194,8 +197,8 @@ def test_a_link_whose_handshake_breaks_is_lost(world: Any) -> None:
 def test_who_never_shakes_hands_is_closed(make_world: Callable[..., Any]) -> None:
     world = make_world(transport_of=masking, receive_timeout_ms=100)
     world.connect()
-    world.run_until(lambda: bool(world.node.lost))
-    assert world.shell.connections == {}
+    world.run_until(lambda: not world.shell.connections)
+    assert world.node.lost == []
 
 
 def test_a_handshake_that_is_over_in_time_is_not(make_world: Callable[..., Any]) -> None:
@@ -211,10 +214,10 @@ def test_a_bug_in_a_handshake_ends_that_connection_alone(make_world: Callable[..
         def shake_hands(self) -> None:
             raise ZeroDivisionError
 
-    world = make_world(transport_of=lambda listener, sock: Broken(sock))
+    world = make_world(transport_of=lambda listener, sock, host: Broken(sock))
     world.connect()
     world.settle()
-    assert world.node.lost == [1]
+    assert (world.node.lost, world.shell.connections) == ([], {})
     assert [type(error) for error in world.node.bugs] == [ZeroDivisionError]
 
 
@@ -226,7 +229,7 @@ class Unmade:
         self.numbers = numbers
         self.count = 0
 
-    def __call__(self, listener: str, sock: socket.socket) -> Transport:
+    def __call__(self, listener: str, sock: socket.socket, _host: str | None) -> Transport:
         self.count += 1
         if self.count in self.numbers:
             raise self.error

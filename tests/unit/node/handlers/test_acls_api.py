@@ -195,7 +195,7 @@ def test_kept_answers_are_shared_by_those_who_see_the_same(node: Secured) -> Non
         assert asked(client, "t", "u", "v") == {"t": 0, "u": DENIED, "v": DENIED}
     handler = node.broker.dispatcher.served["PLAINTEXT"][MetadataRequest.KEY]
     kept = handler.kept.of(node.broker.image, 64)
-    assert len(kept) == 4, "one for carol and the client without a name, bob's, the admin's, and that of names"
+    assert len(kept) == 3, "one for carol and the client without a name, bob's, the admin's; a denial is told each time"
     node.delete("t")
     assert asked(client) == {}
 
