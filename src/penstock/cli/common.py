@@ -148,7 +148,10 @@ def with_client(bootstrap: str, job: Callable[[Client], Awaitable[int]]) -> int:
 
 
 def read_properties(path: str, overrides: Sequence[str] = ()) -> Properties:
-    """A properties file, with NAME=VALUE `overrides` over it. Raises ConfigError in a sentence."""
+    """A properties file, with NAME=VALUE `overrides` over it, and what config providers have for it.
+
+    Raises ConfigError in a sentence.
+    """
     from penstock.config.properties import Properties, parse
 
     try:
@@ -157,11 +160,23 @@ def read_properties(path: str, overrides: Sequence[str] = ()) -> Properties:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     properties = parse(data, path)
-    if not overrides:
-        return properties
-    lines = {name: line for name in properties if (line := properties.line_of(name)) is not None}
-    given = pairs(overrides, "--override")
-    return Properties({**properties, **given}, {k: v for k, v in lines.items() if k not in given}, path, "--override")
+    if overrides:
+        lines = {name: line for name in properties if (line := properties.line_of(name)) is not None}
+        given = pairs(overrides, "--override")
+        kept = {name: line for name, line in lines.items() if name not in given}
+        properties = Properties({**properties, **given}, kept, path, "--override")
+    return provided(properties)
+
+
+def provided(properties: Properties) -> Properties:
+    """The properties of a local file with what its config providers have. Raises ConfigError."""
+    from penstock.config.providers import World, resolved
+
+    def read(path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    return resolved(properties, World(read, os.path.realpath, os.environ))
 
 
 def names_in(text: str | None) -> tuple[str, ...]:

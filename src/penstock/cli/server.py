@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_action, add_actions, add_flag, add_pairs, read_properties, run_action
+from penstock.cli.common import add_action, add_actions, add_flag, add_pairs, provided, read_properties, run_action
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -72,7 +72,7 @@ def start_container(arguments: argparse.Namespace) -> int:
     from penstock.server.logs import configure
 
     configure(json_lines=arguments.log_format == "json", level=arguments.log_level)
-    settings = Settings.from_properties(properties_of(os.environ, read_properties(arguments.file)))
+    settings = Settings.from_properties(provided(properties_of(os.environ, read_properties(arguments.file))))
     prepare(settings, os.environ)
     return run_with(settings, "the environment")
 

@@ -20,7 +20,15 @@ from uuid import UUID
 
 from penstock.client.connection import BrokerConnection
 from penstock.client.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
-from penstock.errors import ErrorCode, PenstockError, RequestError, UnreachableError
+from penstock.client.security import UNSECURED, ClientSecurity
+from penstock.errors import (
+    AuthenticationError,
+    ConfigError,
+    ErrorCode,
+    PenstockError,
+    RequestError,
+    UnreachableError,
+)
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -40,6 +48,8 @@ CONSUMER = -1
 Partition = tuple[str, int]
 Ask = Callable[[int, list[Partition]], Awaitable[list[Partition]]]
 
+FINAL = (AuthenticationError, ConfigError)
+"""Why a connection does not come about that will not at the next address either."""
 HURRY_MS = 3_000
 """How long one of several bootstrap addresses may take to answer before the next is tried."""
 
@@ -89,15 +99,22 @@ class Client:
         bootstrap: "host:port", several separated by commas, or a sequence of them.
         client_id: how the brokers' logs and quotas call us.
         timeout_ms: how long one call may take with all its retries.
+        security: TLS and login, for the bootstrap addresses and all brokers alike.
     """
 
     def __init__(
-        self, bootstrap: str | Sequence[str], *, client_id: str = "penstock", timeout_ms: int = 30_000
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        client_id: str = "penstock",
+        timeout_ms: int = 30_000,
+        security: ClientSecurity = UNSECURED,
     ) -> None:
         addresses = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
         self._bootstrap = [parse_address(address) for address in addresses]
         self._client_id = client_id
         self._timeout_ms = timeout_ms
+        self._security = security
         self._brokers: dict[int, tuple[str, int]] = {}
         self._connections: dict[int | None, BrokerConnection] = {}
         self._opening: dict[int | None, asyncio.Lock] = {}
@@ -144,10 +161,13 @@ class Client:
         failure: PenstockError | None = None
         for limit_ms in (HURRY_MS, self._timeout_ms) if len(candidates) > 1 else (self._timeout_ms,):
             for host, port in candidates:
-                connection = BrokerConnection(host, port, self._client_id, self._timeout_ms)
+                connection = BrokerConnection(host, port, self._client_id, self._timeout_ms, self._security)
                 try:
                     await connection.open(min(limit_ms, self._timeout_ms))
                     return connection
+                except FINAL:
+                    connection.close()
+                    raise
                 except PenstockError as error:
                     connection.close()
                     failure = error

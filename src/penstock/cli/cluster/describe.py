@@ -41,7 +41,7 @@ def describe_action(arguments: argparse.Namespace) -> int:
         print_problems(view)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def brokers_action(arguments: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def brokers_action(arguments: argparse.Namespace) -> int:
             print_brokers(view, quorum, sizes, silent)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 async def known(client: Client) -> tuple[View, QuorumState | None, frozenset[int]]:

@@ -69,7 +69,7 @@ def rolling_restart_action(arguments: argparse.Namespace) -> int:
             raise RestartError("\n  ".join([f"{objections[0]}; --yes goes on all the same", *objections[1:]]))
         return await restart_all(arguments, view, nodes)
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def ordered(view: View, quorum: QuorumState, wanted: str | None) -> list[Node]:
