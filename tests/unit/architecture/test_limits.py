@@ -21,6 +21,7 @@ PLACES = (
     "raft",
     "records",
     "replication",
+    "security",
     "server",
     "spark",
     "sql",
