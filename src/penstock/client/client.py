@@ -204,6 +204,10 @@ class Client:
             self._topics[topic.name] = TopicState(topic.topic_id, tuple(leaders))
         return answer
 
+    def another(self, bootstrap: str | Sequence[str], *, timeout_ms: int) -> Client:
+        """A client of other addresses of the same cluster, which it reaches as this one does."""
+        return Client(bootstrap, client_id=self._client_id, timeout_ms=timeout_ms, security=self._security)
+
     @property
     def brokers(self) -> Mapping[int, tuple[str, int]]:
         """Host and port by node id, as of the last metadata."""

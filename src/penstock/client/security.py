@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config import jaas
 from penstock.config.broker.tls import TlsSettings
-from penstock.config.nearest import did_you_mean
 from penstock.config.values import Password
 from penstock.errors import ConfigError
 from penstock.security.sasl import MECHANISMS
@@ -68,13 +67,21 @@ class ClientSecurity:
         protocol: of the listener, one of `PROTOCOLS`.
         tls: what is set of TLS: values by attribute of `TlsSettings`, sorted.
         login: how to log in; None where there is no SASL.
-        unused: properties that were given and mean nothing with this protocol, or at all.
+        texts: the properties that all this was read from, sorted.
+        unused: properties that were given and mean nothing with this protocol. unknown: those that no client has.
     """
 
     protocol: str = PLAINTEXT
     tls: tuple[tuple[str, Any], ...] = ()
     login: Login | None = None
+    texts: tuple[tuple[str, Password], ...] = ()
     unused: tuple[str, ...] = field(default=(), compare=False)
+    unknown: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What `client_security` makes the same of. It has secrets."""
+        return dict(self.texts)
 
     @property
     def has_tls(self) -> bool:
@@ -104,19 +111,23 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
     """
     given = {name: text for name, text in properties.items() if name.startswith(PREFIXES)}
     protocol = _protocol(given, prefix)
-    _check_names(given, prefix)
-    has_tls, has_sasl = protocol in (SSL, SASL_SSL), protocol in (SASL_PLAINTEXT, SASL_SSL)
-    unused = [
-        name
-        for name in given
-        if name != SECURITY_PROTOCOL
-        and (name in NOT_OF_CLIENTS or not ((name in TLS and has_tls) or (name.startswith("sasl.") and has_sasl)))
-    ]
+    for name, text in given.items():
+        if name in JAVA_CLASSES and text.strip():
+            raise ConfigError(f"{prefix}{name} names a Java class, which cannot be used here: leave it out")
+    used = [SECURITY_PROTOCOL] if SECURITY_PROTOCOL in given else []
+    if has_tls := protocol in (SSL, SASL_SSL):
+        used += [name for name in given if name in TLS]
+    if has_sasl := protocol in (SASL_PLAINTEXT, SASL_SSL):
+        used += [SASL_MECHANISM, SASL_JAAS_CONFIG]
+    of_clients = (*NAMES, *JAVA_CLASSES)
+    unknown = [name for name in given if name not in of_clients and not name.startswith(OTHER_MECHANISMS)]
     return ClientSecurity(
         protocol,
         tuple(sorted(_tls(given, prefix).items())) if has_tls else (),
         _login(given, prefix) if has_sasl else None,
-        tuple(sorted(unused)),
+        tuple((name, Password(given[name])) for name in sorted(used)),
+        unused=tuple(sorted(name for name in given if name in NAMES and name not in used)),
+        unknown=tuple(sorted(unknown)),
     )
 
 
@@ -128,15 +139,6 @@ def _protocol(given: Mapping[str, str], prefix: str) -> str:
             "listener's is"
         )
     return text.upper()
-
-
-def _check_names(given: Mapping[str, str], prefix: str) -> None:
-    """Raises ConfigError for a name that does not exist, and for one that asks for what is not here."""
-    for name, text in given.items():
-        if name in JAVA_CLASSES and text.strip():
-            raise ConfigError(f"{prefix}{name} names a Java class, which cannot be used here: leave it out")
-        if name not in NAMES and name not in NOT_OF_CLIENTS and not name.startswith(OTHER_MECHANISMS + JAVA_CLASSES):
-            raise ConfigError(f"unknown property {prefix}{name}{did_you_mean(name, NAMES)}")
 
 
 def _tls(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
