@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.config.topic import TopicConfig
 
 SUPPORTED_SECURITY_PROTOCOLS = ("PLAINTEXT",)
+"""What a listener may speak, of `network.SECURITY_PROTOCOLS`."""
 KNOWN_CLASSES = {
     "replica.selector.class": ("org.apache.kafka.common.replica.RackAwareReplicaSelector",),
     "principal.builder.class": ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
@@ -322,5 +323,5 @@ def check_security_protocol(endpoint: Endpoint) -> None:
     require(
         endpoint.security_protocol in SUPPORTED_SECURITY_PROTOCOLS,
         f"listeners: {endpoint.listener} wants {endpoint.security_protocol}, which is not supported yet: it must be "
-        "PLAINTEXT for now",
+        f"{' or '.join(SUPPORTED_SECURITY_PROTOCOLS)} for now",
     )

@@ -1,7 +1,4 @@
-"""Dynamic configs of brokers: which settings may change while a broker runs, and for whom.
-
-Those of one listener are checked and kept; none of them means anything here yet.
-"""
+"""Dynamic configs of brokers: which settings may change while a broker runs, and for whom."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any
 
 from penstock.config.known import KNOWN
 from penstock.config.nearest import did_you_mean
+from penstock.config.prefixed import PREFIX
 from penstock.config.server import SETTINGS, Settings
 from penstock.config.setting import CLUSTER, PER_BROKER, READ_ONLY, Setting
 from penstock.config.values import LONG, LONG_MAX
@@ -26,7 +24,7 @@ DYNAMIC_ONLY: dict[str, Setting[Any]] = {
 """Configs that exist as dynamic ones only; a properties file cannot set them."""
 
 
-LISTENER_PREFIX = "listener.name."
+LISTENER_PREFIX = PREFIX
 """Begins the configs of one listener: `listener.name.NAME.` and the setting; with SASL the mechanism in between."""
 OF_MECHANISMS = (
     "sasl.jaas.config",

@@ -20,20 +20,17 @@ from penstock.config.crosscheck import cross_check
 from penstock.config.known import KNOWN
 from penstock.config.listeners import Endpoint, Voter
 from penstock.config.nearest import did_you_mean
+from penstock.config.prefixed import PREFIX, Prefixed, read_prefixed
 from penstock.config.properties import Properties, where
 from penstock.config.setting import Setting
 from penstock.config.topic import TopicConfig
+from penstock.config.without_meaning import check_ignored
 from penstock.errors import ConfigError, ConfigErrors
 
 SETTING_NAME = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)+|^listeners\b")
 OWN_PREFIX = "penstock."
-FREE_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "listener.name.")
-"""Names under these are free in Kafka: they belong to a plug-in, or override another setting for one listener."""
-NOT_SUPPORTED_YET: dict[str, object] = {
-    "remote.log.storage.system.enable": True,
-    "transaction.two.phase.commit.enable": True,
-}
-"""What must not be ignored in silence when it is asked for."""
+FREE_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
+"""Names under these are free in Kafka: they belong to a plug-in."""
 
 
 class Settings(BrokerSettings):
@@ -56,6 +53,7 @@ class Settings(BrokerSettings):
     inter_broker_listener: str | None
     voters: tuple[Voter, ...]
     security_protocols: Mapping[str, str]
+    prefixed: Prefixed
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, strict: bool = False) -> Settings:
@@ -107,15 +105,31 @@ class Settings(BrokerSettings):
             given=dict(given),
             dynamic_default=dict(dynamic_default),
             dynamic_broker=dict(dynamic_broker),
-            ignored=tuple(sorted(read.ignored)),
         )
         topic_defaults = settings.__dict__["topic_defaults"] = TopicConfig.from_broker(settings)
         derived, contradictions = cross_check(settings, given, topic_defaults)
+        layers = (given, dynamic_default, dynamic_broker)
+        prefixed = read_prefixed(layers, derived.get("security_protocols", ()), SETTINGS, strict=strict)
+        if "security_protocols" in derived:
+            for name, wrong in prefixed.problems.items():
+                read.problems[name] = located(wrong, given, [name])
         problems = [*read.problems.values(), *read.located(contradictions)]
         if problems:
             raise problems[0] if len(problems) == 1 else ConfigErrors(problems)
-        settings.__dict__.update(derived, warnings=tuple(read.warnings))
+        settings.__dict__.update(
+            derived,
+            prefixed=prefixed,
+            warnings=(*read.warnings, *prefixed.warnings),
+            ignored=tuple(sorted([*read.ignored, *prefixed.ignored])),
+        )
         return settings
+
+    def of_listener(self, listener: str, mechanism: str | None = None) -> BrokerSettings:
+        """The settings as they are for one listener, or for one SASL mechanism of it: those with the prefix
+        `listener.name.NAME.` (and `MECHANISM.`) over the others. The names of both may have any case.
+        """
+        values = {setting.attribute: getattr(self, setting.attribute) for setting in SETTINGS.values()}
+        return BrokerSettings({**values, **self.prefixed.of(listener, mechanism)})
 
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Settings:
         """The same settings under other dynamic configs: cluster-wide, and this broker's own.
@@ -156,7 +170,7 @@ class Entries:
         elif name in KNOWN:
             check_ignored(KNOWN[name], text)
             self.ignored.append(name)
-        elif not name.startswith(FREE_PREFIXES):
+        elif not name.startswith((*FREE_PREFIXES, PREFIX)):
             self.warnings.append(unknown(name, strict=strict))
 
     def add_dynamic(self, layer: Mapping[str, str]) -> None:
@@ -189,15 +203,6 @@ def value_of(settings: Settings, name: str) -> Any:
         if name in layer:
             return setting.parse(layer[name])
     return setting.default
-
-
-def check_ignored(setting: Setting[object], text: str) -> None:
-    """Checks a setting that means nothing here. Raises ConfigError also where ignoring it would betray what it asks."""
-    value = setting.parse(text)
-    if setting.name.endswith((".class", ".class.name")) and value not in ("", setting.default):
-        raise ConfigError(f"{setting.name} = {text}: Java classes cannot be loaded here; leave it out")
-    if NOT_SUPPORTED_YET.get(setting.name) == value or (setting.name == "config.providers" and value):
-        raise ConfigError(f"{setting.name} = {text} is not supported yet: leave it out")
 
 
 def unknown(name: str, *, strict: bool) -> str:

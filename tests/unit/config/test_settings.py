@@ -117,8 +117,8 @@ def test_what_means_nothing_here_is_accepted_and_listed() -> None:
     assert read.warnings == ()
 
 
-def test_names_of_plug_ins_and_listeners_are_free() -> None:
-    assert settings(**{"listener.name.internal.ssl.keystore.location": "/k", "rsm.config.a": "b"}).warnings == ()
+def test_names_of_plug_ins_are_free() -> None:
+    assert settings(**{"rsm.config.a": "b"}).warnings == ()
 
 
 def test_dynamic_configs_lie_over_the_file_and_a_brokers_own_over_the_clusters() -> None:
