@@ -52,18 +52,16 @@ def security_of(arguments: argparse.Namespace) -> ClientSecurity:
 
 
 def security_in(path: str | None, *, quiet: bool = False) -> ClientSecurity:
-    """What a file of client properties says about security; None: nothing. `quiet`: without warnings. Raises ConfigError."""
-    from penstock.client.security import UNSECURED, client_security
-    from penstock.config.properties import where
+    """What a file of client properties says about security; None: nothing. `quiet`: without warnings.
+
+    Raises ConfigError.
+    """
+    from penstock.client.property_files import client_properties
+    from penstock.client.security import UNSECURED
 
     if path is None:
         return UNSECURED
-    properties = read_properties(path)
-    try:
-        security = client_security(properties)
-    except ConfigError as error:
-        named = next((name for name in properties if str(error).startswith(name)), "")
-        raise ConfigError(f"{error}{where(path, properties.line_of(named))}") from None
+    properties, security = client_properties(path)
     if not quiet:
         warn_unused(path, properties, security)
     return security
@@ -221,31 +219,16 @@ def read_properties(path: str, overrides: Sequence[str] = ()) -> Properties:
 
     Raises ConfigError in a sentence.
     """
-    from penstock.config.properties import Properties, parse
+    from penstock.client.property_files import provided, read_file
+    from penstock.config.properties import Properties
 
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    properties = parse(data, path)
+    properties = read_file(path)
     if overrides:
         lines = {name: line for name in properties if (line := properties.line_of(name)) is not None}
         given = pairs(overrides, "--override")
         kept = {name: line for name, line in lines.items() if name not in given}
         properties = Properties({**properties, **given}, kept, path, "--override")
     return provided(properties)
-
-
-def provided(properties: Properties) -> Properties:
-    """The properties of a local file with what its config providers have. Raises ConfigError."""
-    from penstock.config.providers import World, resolved
-
-    def read(path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
-
-    return resolved(properties, World(read, os.path.realpath, os.environ))
 
 
 def names_in(text: str | None) -> tuple[str, ...]:

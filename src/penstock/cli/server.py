@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_action, add_actions, add_flag, add_pairs, provided, read_properties, run_action
+from penstock.cli.common import add_action, add_actions, add_flag, add_pairs, read_properties, run_action
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -68,6 +68,7 @@ def start_container(arguments: argparse.Namespace) -> int:
     import os
 
     from penstock.cli.container import prepare, properties_of
+    from penstock.client.property_files import provided
     from penstock.config.server import Settings
     from penstock.server.logs import configure
 

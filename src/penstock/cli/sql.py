@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_brokers(bootstrap: str, security: ClientSecurity) -> None:
-    """Raises UsageError, UnreachableError or AuthenticationError, with what to do, when there are no brokers at the address."""
+    """Raises UsageError, UnreachableError or AuthenticationError, with what to do, when no broker can be asked."""
 
     async def nothing(_: object) -> int:
         return 0

@@ -29,6 +29,7 @@ from penstock.errors import (
     RequestError,
     UnreachableError,
 )
+from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -50,6 +51,8 @@ Ask = Callable[[int, list[Partition]], Awaitable[list[Partition]]]
 
 FINAL = (AuthenticationError, ConfigError)
 """Why a connection does not come about that will not at the next address either."""
+OPERATIONS_FROM_VERSION = 8
+"""Metadata tells what a client may do to a topic from this version on (KIP-430)."""
 HURRY_MS = 3_000
 """How long one of several bootstrap addresses may take to answer before the next is tried."""
 
@@ -188,10 +191,17 @@ class Client:
                 return await connection.send(message, timeout_ms=self._timeout_ms // 3)
         return await self.send(message)
 
-    async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
-        """Asks for metadata (None: all topics) and remembers brokers, leaders and topic ids."""
+    async def refresh(
+        self, topics: Iterable[str] | None, *, create: bool = False, operations: bool = False
+    ) -> MetadataResponse:
+        """Asks for metadata (None: all topics) and remembers brokers, leaders and topic ids. `operations`: also what
+        this client may do to the topics, where brokers tell it (Metadata 8).
+        """
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        if operations:
+            version = (await self.connection(None)).version_for(ApiKey.METADATA)
+            request.include_topic_authorized_operations = version >= OPERATIONS_FROM_VERSION
         answer: MetadataResponse = await self.ask_any(request)
         self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id

@@ -229,8 +229,8 @@ class BrokerConnection:
         if self.versions:
             return UnreachableError(
                 f"{self.address} closed the connection at the first request\n"
-                "  a listener that wants SASL does so: security.protocol must be as the listener's is, sasl.mechanism and "
-                "sasl.jaas.config say how to log in"
+                "  a listener that wants SASL does so: security.protocol must be as the listener's is, and "
+                "sasl.mechanism and sasl.jaas.config say how to log in"
             )
         if self._security.has_tls:
             return closed_in_handshake(self.address)

@@ -15,7 +15,13 @@ UNTRUSTED = (2, 19, 20, 21, 24)
 SELF_SIGNED, NOT_YET_VALID, EXPIRED, OTHER_HOST, OTHER_ADDRESS, OTHER_PURPOSE = 18, 9, 10, 62, 64, 26
 NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
 """OpenSSL's reasons when what comes is no TLS."""
-NO_COMMON = ("PROTOCOL_VERSION", "HANDSHAKE_FAILURE", "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER", "INSUFFICIENT_SECURITY")
+NO_COMMON = (
+    "PROTOCOL_VERSION",
+    "HANDSHAKE_FAILURE",
+    "UNSUPPORTED_PROTOCOL",
+    "NO_SHARED_CIPHER",
+    "INSUFFICIENT_SECURITY",
+)
 TRUST = "ssl.truststore.location names the certificates that are trusted"
 KEY = "ssl.keystore.location names the client's certificate and key"
 
@@ -49,8 +55,8 @@ def closed_in_handshake(address: str) -> UnreachableError:
     """The error for a connection that the other side closed before the handshake was over."""
     return UnreachableError(
         f"{address} closed the connection in the TLS handshake\n"
-        "  a listener without TLS does so: security.protocol must be as the listener's is. Or it wants a certificate of "
-        f"the client: {KEY}"
+        "  a listener without TLS does so: security.protocol must be as the listener's is. Or it wants a certificate"
+        f" of the client: {KEY}"
     )
 
 

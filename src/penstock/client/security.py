@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config import jaas
 from penstock.config.broker.tls import TlsSettings
+from penstock.config.known import KNOWN
 from penstock.config.values import Password
+from penstock.config.without_meaning import OF_JAVA, check_ignored
 from penstock.errors import ConfigError
 from penstock.security.sasl import MECHANISMS
 
@@ -114,12 +116,14 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
     for name, text in given.items():
         if name in JAVA_CLASSES and text.strip():
             raise ConfigError(f"{prefix}{name} names a Java class, which cannot be used here: leave it out")
+        if name in OF_JAVA:
+            check_ignored(KNOWN[name], text.strip(), f"{prefix}{name}")
     used = [SECURITY_PROTOCOL] if SECURITY_PROTOCOL in given else []
     if has_tls := protocol in (SSL, SASL_SSL):
         used += [name for name in given if name in TLS]
     if has_sasl := protocol in (SASL_PLAINTEXT, SASL_SSL):
         used += [SASL_MECHANISM, SASL_JAAS_CONFIG]
-    of_clients = (*NAMES, *JAVA_CLASSES)
+    of_clients = (*NAMES, *JAVA_CLASSES, *OF_JAVA)
     unknown = [name for name in given if name not in of_clients and not name.startswith(OTHER_MECHANISMS)]
     return ClientSecurity(
         protocol,
@@ -154,10 +158,12 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
     """Who logs in. Raises ConfigError."""
     mechanism = given.get(SASL_MECHANISM, "").strip().upper()
     if mechanism not in MECHANISMS:
-        said = f"= {mechanism} is not supported" if mechanism else "is missing (Kafka's default, GSSAPI, is not supported)"
+        said = (
+            f"= {mechanism} is not supported" if mechanism else "is missing (Kafka's default, GSSAPI, is not supported)"
+        )
         raise ConfigError(f"{prefix}{SASL_MECHANISM} {said}: it must be one of {', '.join(MECHANISMS)}")
     text = given.get(SASL_JAAS_CONFIG)
-    example = f"{module_of(mechanism)} required username=\"NAME\" password=\"PASSWORD\";"
+    example = f'{module_of(mechanism)} required username="NAME" password="PASSWORD";'
     if text is None:
         raise ConfigError(f"{prefix}{SASL_JAAS_CONFIG} is missing: it says who logs in by {mechanism}: {example}")
     module = jaas.parse(text, f"{prefix}{SASL_JAAS_CONFIG}")

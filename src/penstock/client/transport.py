@@ -81,13 +81,11 @@ class Frames(asyncio.BufferedProtocol):
 
 
 async def dial(host: str, port: int, receiver: Receiver, context: SSLContext | None = None) -> asyncio.Transport:
-    """Connects, and with a context shakes hands: `host` is the name that the certificate must be for, if it checks names.
+    """Connects, and with a context shakes hands; a certificate must be for `host` if the context checks names.
 
     Raises OSError, of which ssl.SSLError is one.
     """
     loop = asyncio.get_running_loop()
     name = None if context is None else host
-    transport, _ = await loop.create_connection(
-        lambda: Frames(receiver), host, port, ssl=context, server_hostname=name
-    )
+    transport, _ = await loop.create_connection(lambda: Frames(receiver), host, port, ssl=context, server_hostname=name)
     return transport

@@ -31,9 +31,7 @@ from penstock.errors import ConfigError
 
 PROVIDERS = "config.providers"
 PACKAGE = "org.apache.kafka.common.config.provider."
-FILE, DIRECTORY, ENVIRONMENT = (
-    f"{PACKAGE}{name}ConfigProvider" for name in ("File", "Directory", "EnvVar")
-)
+FILE, DIRECTORY, ENVIRONMENT = (f"{PACKAGE}{name}ConfigProvider" for name in ("File", "Directory", "EnvVar"))
 PARAMETERS = {FILE: "allowed.paths", DIRECTORY: "allowed.paths", ENVIRONMENT: "allowlist.pattern"}
 """What each provider can be told, by its class."""
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
@@ -82,7 +80,9 @@ class Provider:
 
     def _content(self, path: str, world: World) -> bytes:
         real = world.real_path(path)
-        if self.allowed is not None and not any(_is_below(real, world.real_path(each)) for each in _paths(self.allowed)):
+        if self.allowed is not None and not any(
+            _is_below(real, world.real_path(each)) for each in _paths(self.allowed)
+        ):
             raise ValueError(f"names {path}, which is not below allowed.paths = {self.allowed}")
         try:
             return world.read(real)

@@ -26,7 +26,8 @@ import duckdb
 import pyarrow as pa
 from duckdb import ExpectedResultType
 
-from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Client
+from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError, ErrorCode, PenstockError, RequestError
 from penstock.spark.read.fetching import Connect
@@ -92,9 +93,7 @@ class Result:
 class Engine:
     """See the module's head. Raises ConfigError for settings that DuckDB refuses."""
 
-    def __init__(
-        self, bootstrap: str, settings: Settings = Settings(), security: ClientSecurity = UNSECURED
-    ) -> None:
+    def __init__(self, bootstrap: str, settings: Settings = Settings(), security: ClientSecurity = UNSECURED) -> None:
         self.read = Read()
         self._settings = settings
         isolation = READ_COMMITTED if settings.committed else READ_UNCOMMITTED

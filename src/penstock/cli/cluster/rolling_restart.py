@@ -22,6 +22,7 @@ from penstock.client.view import View, look
 from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
+    from penstock.client.client import Client
     from penstock.client.cluster import QuorumState
 
 LOOK_EVERY_S = 0.25
@@ -175,9 +176,7 @@ async def restart(like: Client, arguments: argparse.Namespace, node: Node) -> No
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def wait_in_sync(
-    like: Client, addresses: Sequence[str], node: Node | None, timeout_s: int, when: str
-) -> None:
+async def wait_in_sync(like: Client, addresses: Sequence[str], node: Node | None, timeout_s: int, when: str) -> None:
     """Waits until all is in sync, as one of the brokers at `addresses` tells. Raises RestartError with what is not."""
     from penstock.client.cluster import describe_quorum
 

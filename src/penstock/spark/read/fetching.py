@@ -56,9 +56,7 @@ class Connect:
 
     def client(self) -> Client:
         """A client of these brokers."""
-        return Client(
-            self.bootstrap, client_id=self.client_id, timeout_ms=self.timeout_ms, security=self.security
-        )
+        return Client(self.bootstrap, client_id=self.client_id, timeout_ms=self.timeout_ms, security=self.security)
 
 
 class _Failed:
