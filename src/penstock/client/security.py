@@ -97,9 +97,10 @@ class ClientSecurity:
         """What handshakes are made with; None without TLS. Reads files, and takes milliseconds. Raises ConfigError."""
         if not self.has_tls:
             return None
-        from penstock.client.tls import client_context
+        from penstock.client.tls import client_context, read_material
 
-        return client_context(self.settings())
+        settings = self.settings()
+        return client_context(settings, read_material(settings))
 
 
 UNSECURED = ClientSecurity()

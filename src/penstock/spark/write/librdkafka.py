@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.client.client import Client
 from penstock.client.security import PLAINTEXT, ClientSecurity
-from penstock.client.tls import pem_stores
+from penstock.client.tls import pem_block, read_material
 from penstock.config.values import Password
 from penstock.errors import ConfigError
 
@@ -42,14 +42,15 @@ def _tls(security: ClientSecurity) -> dict[str, str]:
         if name in security.properties:
             raise ConfigError(f"option kafka.{name} needs penstock.exactly.once = true in a write; leave it out")
     told = security.settings()
-    stores = pem_stores(told)
+    material = read_material(told)
     settings = {
         "ssl.endpoint.identification.algorithm": "https" if told.ssl_endpoint_identification_algorithm else "none"
     }
-    if stores.trusted is not None:
-        settings["ssl.ca.pem"] = stores.trusted
-    if stores.key is not None and stores.chain is not None:
-        settings |= {"ssl.key.pem": Password(stores.key), "ssl.certificate.pem": stores.chain}
+    if material.trusted is not None:
+        settings["ssl.ca.pem"] = "".join(pem_block("CERTIFICATE", each) for each in material.trusted)
+    if material.key is not None:
+        settings["ssl.key.pem"] = Password(pem_block("PRIVATE KEY", material.key.key))
+        settings["ssl.certificate.pem"] = "".join(pem_block("CERTIFICATE", each) for each in material.key.chain)
     return settings
 
 
