@@ -187,6 +187,7 @@ share.coordinator.write.timeout.ms INT 1.. read-only =5000
 share.fetch.purgatory.purge.interval.requests INT - read-only =1000
 ssl.engine.factory.class CLASS - per-broker null
 ssl.keymanager.algorithm STRING - per-broker =SunX509
+ssl.protocol STRING - per-broker =TLSv1.3
 ssl.provider STRING - per-broker null
 ssl.secure.random.implementation STRING - per-broker null
 ssl.trustmanager.algorithm STRING - per-broker =PKIX

@@ -13,11 +13,13 @@ NOT_SUPPORTED_YET: dict[str, object] = {
 OF_JAVA = {
     "ssl.engine.factory.class": ("org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",),
     "ssl.keymanager.algorithm": ("SunX509", "PKIX"),
+    "ssl.protocol": ("TLSv1.3", "TLSv1.2", "TLS"),
     "ssl.provider": (),
     "ssl.secure.random.implementation": (),
     "ssl.trustmanager.algorithm": ("PKIX",),
 }
-"""Parts of a Java machine that Kafka's TLS lets one choose, with what does the same here."""
+"""Parts of a Java machine that Kafka's TLS lets one choose, with what does the same here. (`ssl.protocol` names Java's
+context; which versions are spoken is said by ssl.enabled.protocols, there and here.)"""
 
 
 def check_ignored(setting: Setting[object], text: str, name: str | None = None) -> None:

@@ -1,4 +1,6 @@
-"""Limits of authentication: what a peer that nobody knows yet may make a node keep or compute."""
+"""Limits of security: what a peer that nobody knows yet, or a key store, may make a node keep or compute."""
+
+from penstock.config.values import MiB
 
 SCRAM_ITERATIONS_MIN = 4096
 """Fewest rounds of key derivation (RFC 7677, and Kafka's for both mechanisms): a credential or challenge with fewer
@@ -8,3 +10,11 @@ SCRAM_CHALLENGE_ITERATIONS_MAX = 1_000_000
 """Most rounds that a server may ask of us as a client: half a second of a thread; more fail the login."""
 SASL_MESSAGE_MAX_CHARACTERS = 64 * 1024
 """Longest message of an exchange that is parsed, whatever sasl.server.max.receive.size lets in; longer ones fail."""
+STORE_MAX_BYTES = 4 * MiB
+"""A key store or trust store; a larger file is refused before it is read."""
+STORE_ENTRIES_MAX = 4096
+"""Keys and certificates in one store; with more it is refused. A system's trusted certificates are about 150."""
+STORE_ITERATIONS_MAX = 5_000_000
+"""Iterations of a password's derivation that a store may ask for, as in Java; one that asks for more is refused."""
+DER_DEPTH_MAX = 32
+"""Nested values that the search for iterations enters; what lies deeper is not looked at."""

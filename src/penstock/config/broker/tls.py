@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from penstock.config.checks import distinct
 from penstock.config.setting import PER_BROKER, Group, Setting
-from penstock.config.values import BOOLEAN, INT, LIST, PASSWORD, STRING, Password
+from penstock.config.values import BOOLEAN, LIST, PASSWORD, STRING, Password
 
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 STORE_TYPES = ("JKS", "PKCS12", "PEM")
@@ -31,9 +31,6 @@ def store_type(text: str) -> str | None:
 class TlsSettings(Group):
     """TLS on listeners and between nodes."""
 
-    ssl_protocol = Setting(
-        "ssl.protocol", STRING, default="TLSv1.3", dynamic=PER_BROKER, one_of=("TLS", *TLS_VERSIONS)
-    ).documented("Highest version of TLS that is spoken, of those in ssl.enabled.protocols; TLS is TLSv1.3.")
     ssl_enabled_protocols = Setting(
         "ssl.enabled.protocols", LIST, default=TLS_VERSIONS, dynamic=PER_BROKER, check=protocols
     ).documented("Versions of TLS that are spoken.")
@@ -100,6 +97,3 @@ class TlsSettings(Group):
         "How the subject of a client's certificate becomes a user name: RULE:pattern/replacement/ with L or U for "
         "small or capital letters, or DEFAULT for the whole subject, with commas between; the first that matches wins."
     )
-    penstock_tls_handshake_threads = Setting(
-        "penstock.tls.handshake.threads", INT, default=2, at_least=1, at_most=64
-    ).documented("Threads that TLS handshakes run in, so that they hold up nothing else.")

@@ -1,0 +1,80 @@
+"""What a certificate (X.509, RFC 5280) says of its subject: by our own reader, so that names are Java's to the letter.
+
+`distinguished_name` is what `X500Principal.getName()` prints (RFC 2253): the last part first, keywords for nine kinds
+of attributes and numbers for others; the value of a number, or of no string type, as `#` and its bytes in hexadecimal.
+"""
+
+from __future__ import annotations
+
+from penstock.security.stores.der import (
+    OBJECT_IDENTIFIER,
+    SEQUENCE,
+    SET,
+    DerError,
+    Value,
+    object_identifier,
+    only,
+)
+
+KEYWORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "0.9.2342.19200300.100.1.1": "UID",
+}
+"""The attributes that RFC 2253 has words for."""
+STRINGS = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E)
+"""UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: what Java prints as text."""
+ESCAPED = frozenset(',=+<>#;"\\')
+BLANK = " \r"
+VERSION_TAG = 0xA0
+
+
+def issuer_and_subject(certificate: bytes) -> tuple[bytes, bytes]:
+    """The encoded names of a certificate. Raises DerError."""
+    fields = only(certificate, SEQUENCE).children()[0].expect(SEQUENCE).children()
+    first = 1 if fields and fields[0].tag == VERSION_TAG else 0
+    if len(fields) < first + 5:
+        raise DerError("a certificate that lacks fields")
+    issuer, subject = fields[first + 2], fields[first + 4]
+    return bytes(issuer.expect(SEQUENCE).whole), bytes(subject.expect(SEQUENCE).whole)
+
+
+def distinguished_name(name: bytes) -> str:
+    """A subject or issuer as Java prints it, see the module's head. Raises DerError."""
+    parts = [relative_name(each) for each in only(name, SEQUENCE).children()]
+    return ",".join(reversed(parts))
+
+
+def relative_name(part: Value) -> str:
+    """One part of a name: mostly one attribute, or several with a plus between."""
+    return "+".join(attribute(each) for each in part.expect(SET).children())
+
+
+def attribute(pair: Value) -> str:
+    """An attribute: its keyword or number, and its value."""
+    fields = pair.expect(SEQUENCE).children()
+    if len(fields) != 2:
+        raise DerError("an attribute that is no pair")
+    kind, value = fields
+    number = object_identifier(kind.expect(OBJECT_IDENTIFIER).content)
+    keyword = KEYWORDS.get(number)
+    if keyword is None or value.tag not in STRINGS:
+        return f"{keyword or number}=#{value.whole.hex()}"
+    return f"{keyword}={escaped(str(bytes(value.content), 'utf-8', 'replace'))}"
+
+
+def escaped(text: str) -> str:
+    """A value with backslashes before special characters, and before blanks at both ends."""
+    marked = "".join("\\" + each if each in ESCAPED else "\\00" if each == "\0" else each for each in text)
+    core = marked.lstrip(BLANK)
+    lead = len(marked) - len(core)
+    trail = len(core) - len(core.rstrip(BLANK))
+    before = "".join("\\" + each for each in marked[:lead])
+    after = "".join("\\" + each for each in core[len(core) - trail :])
+    return before + core[: len(core) - trail] + after
