@@ -24,7 +24,7 @@ from penstock.log.events import LogEvent
 from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
-from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
+from penstock.node.effects import Close, Dial, Effect, HangUp, LetIn, PauseReading, ResumeReading, Run, Send, SendTo
 from penstock.node.handlers import registry
 from penstock.protocol.wire import joined
 from penstock.raft.voters import VoterEndpoint
@@ -444,7 +444,7 @@ class Machine:
             link.paused = True
         elif isinstance(effect, ResumeReading):
             link.resume()
-        else:
+        elif not isinstance(effect, LetIn):
             assert isinstance(effect, Close)
             self.trace(f"closed {effect.connection}: {effect.reason}")
             link.close()

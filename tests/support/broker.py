@@ -115,10 +115,11 @@ class Node:
         features: Mapping[str, int] = MappingProxyType({}),
         authorizer: Authorizer | None = None,
         handlers: Mapping[ApiKey, Handler[Broker]] = MappingProxyType({}),
+        properties: Mapping[str, str] = MappingProxyType({}),
         **settings: Any,
     ) -> None:
         """`release` is the metadata.version to format with, `features` the levels of others; `handlers` take the place
-        of the node's own.
+        of the node's own. `properties` are those that no attribute of the settings has, such as those of a listener.
         """
         self.handlers = handlers
         self.now_ms = START_MS
@@ -129,6 +130,8 @@ class Node:
         self.disks = [SimulatedDisk(index, clock=lambda: self.now_ms) for index in range(directories)]
         paths = tuple(f"/data/{index}" for index in range(directories))
         self.settings = Settings.for_node(log_dirs=paths, **settings)
+        if properties:
+            self.settings = Settings.from_properties({**self.settings.given, **properties}, strict=True)
         self.events: list[LogEvent] = []
         self.bugs: list[Exception] = []
         self.bugs_expected = False

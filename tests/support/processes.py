@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
@@ -69,6 +69,7 @@ class Cluster:
         dynamic: node 1 is the first voter of a dynamic quorum, other controllers are added to it.
         directories: log directories of each node, data-1 and so on, with the metadata log elsewhere; None: one, data.
         way: by which port others reach the controller of a node (its id and port); None: by its own.
+        format_options: further options of `storage format`.
         settings: of all nodes, by Kafka's names with `_` for `.`.
     """
 
@@ -82,6 +83,7 @@ class Cluster:
         dynamic: bool = False,
         directories: int | None = None,
         way: Callable[[int, int], int] | None = None,
+        format_options: Sequence[str] = (),
         **settings: object,
     ) -> None:
         roles = ["broker,controller"] * combined + ["controller"] * controllers + ["broker"] * brokers
@@ -113,7 +115,7 @@ class Cluster:
             }
             self.path(id_).mkdir(parents=True)
             self.file(id_).write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-            command = [*PENSTOCK, "storage", "format", "-t", CLUSTER_ID, "-c", str(self.file(id_))]
+            command = [*PENSTOCK, "storage", "format", "-t", CLUSTER_ID, "-c", str(self.file(id_)), *format_options]
             if dynamic and "controller" in role:
                 command.append("--standalone" if id_ == 1 else "--no-initial-controllers")
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)

@@ -74,7 +74,7 @@ def warn_unused(path: str, properties: Properties, security: ClientSecurity) -> 
 
     if security.unused:
         names = ", ".join(security.unused)
-        warn(f"{path}: {names} have no effect: security.protocol is {security.protocol}")
+        warn(f"{path}: no effect with security.protocol={security.protocol}: {names}")
     known = {*NAMES, "bootstrap.servers"}
     for name in properties:
         if name in security.unknown or not name.startswith(("ssl.", "sasl.", "security.", "bootstrap.servers")):

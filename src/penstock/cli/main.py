@@ -30,6 +30,7 @@ COMMANDS = {
     "disks": "penstock.cli.disks",
     "groups": "penstock.cli.groups",
     "transactions": "penstock.cli.transactions",
+    "users": "penstock.cli.users",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
     "generate": "penstock.cli.generate",

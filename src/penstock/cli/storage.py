@@ -48,6 +48,14 @@ def register(parser: argparse.ArgumentParser) -> None:
     format_.add_argument(
         "-g", "--ignore-formatted", action="store_true", help="leave formatted directories as they are"
     )
+    format_.add_argument(
+        "-S",
+        "--add-scram",
+        action="append",
+        default=[],
+        metavar="MECHANISM=[name=USER,password=PASSWORD]",
+        help="a user of SCRAM that exists from the first start on; repeatable",
+    )
     info = add_action(actions, "info", info_action, "show the log directories and the cluster they belong to").examples(
         "penstock storage info -c conf/server.properties"
     )
@@ -66,6 +74,7 @@ def format_action(arguments: argparse.Namespace) -> int:
     """Formats, and prints what was formatted as Kafka's tool does."""
     import time
 
+    from penstock.cli.add_scram import scram_record
     from penstock.config.server import Settings
     from penstock.metadata.format import FormatRequest
     from penstock.server.directories import controller_endpoint, format_for
@@ -81,6 +90,7 @@ def format_action(arguments: argparse.Namespace) -> int:
         standalone=arguments.standalone,
         controller=controller_endpoint(settings) if arguments.standalone else None,
         ignore_formatted=arguments.ignore_formatted,
+        users=[scram_record(text, new_random()) for text in arguments.add_scram],
     )
     formatted = format_for(settings, request, new_random(), time.time_ns() // 1_000_000)
     for each in formatted:

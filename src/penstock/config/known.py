@@ -17,8 +17,6 @@ alter.config.policy.class.name CLASS - read-only null
 background.threads INT 1.. cluster-wide =10
 client.quota.callback.class CLASS - read-only null
 config.providers LIST distinct cluster-wide =
-connection.failed.authentication.delay.ms INT 0.. read-only =100
-connections.max.reauth.ms LONG - read-only =0
 controlled.shutdown.enable BOOLEAN - read-only =true
 controller.performance.always.log.threshold.ms LONG 0.. read-only,internal =2000
 controller.performance.sample.period.ms LONG 100.. read-only,internal =60000
@@ -121,8 +119,6 @@ remote.log.storage.manager.impl.prefix STRING not-empty read-only =rsm.config.
 remote.log.storage.system.enable BOOLEAN - read-only =false
 replica.socket.receive.buffer.bytes INT - read-only =65536
 sasl.client.callback.handler.class CLASS - read-only null
-sasl.enabled.mechanisms LIST distinct per-broker =GSSAPI
-sasl.jaas.config PASSWORD - per-broker null
 sasl.kerberos.kinit.cmd STRING - per-broker =/usr/bin/kinit
 sasl.kerberos.min.time.before.relogin LONG - per-broker =60000
 sasl.kerberos.principal.to.local.rules LIST distinct per-broker =DEFAULT
@@ -139,8 +135,6 @@ sasl.login.refresh.window.factor DOUBLE - per-broker =0.8
 sasl.login.refresh.window.jitter DOUBLE - per-broker =0.05
 sasl.login.retry.backoff.max.ms LONG - read-only =10000
 sasl.login.retry.backoff.ms LONG - read-only =100
-sasl.mechanism.controller.protocol STRING - read-only =GSSAPI
-sasl.mechanism.inter.broker.protocol STRING - per-broker =GSSAPI
 sasl.oauthbearer.assertion.algorithm STRING ~ES256,RS256 read-only =RS256
 sasl.oauthbearer.assertion.claim.aud STRING - read-only null
 sasl.oauthbearer.assertion.claim.exp.seconds INT 0..86400 read-only =300
@@ -168,7 +162,6 @@ sasl.oauthbearer.scope.claim.name STRING - read-only =scope
 sasl.oauthbearer.sub.claim.name STRING - read-only =sub
 sasl.oauthbearer.token.endpoint.url STRING - read-only null
 sasl.server.callback.handler.class CLASS - read-only null
-sasl.server.max.receive.size INT - read-only =524288
 security.providers STRING - read-only null
 server.max.startup.time.ms LONG 0.. read-only,internal =9223372036854775807
 share.coordinator.append.linger.ms INT -1.. read-only =-1

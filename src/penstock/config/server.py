@@ -22,6 +22,7 @@ from penstock.config.listeners import Endpoint, Voter
 from penstock.config.nearest import did_you_mean
 from penstock.config.prefixed import PREFIX, Prefixed, read_prefixed
 from penstock.config.properties import Properties, where
+from penstock.config.sasl import Sasl, SaslReader
 from penstock.config.setting import Setting
 from penstock.config.topic import TopicConfig
 from penstock.config.without_meaning import check_ignored
@@ -54,6 +55,7 @@ class Settings(BrokerSettings):
     voters: tuple[Voter, ...]
     security_protocols: Mapping[str, str]
     prefixed: Prefixed
+    sasl: Sasl
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, strict: bool = False) -> Settings:
@@ -113,6 +115,10 @@ class Settings(BrokerSettings):
         if "security_protocols" in derived:
             for name, wrong in prefixed.problems.items():
                 read.problems[name] = located(wrong, given, [name])
+            try:
+                derived["sasl"] = SaslReader(settings, prefixed, derived).read({**given, **dynamic_broker})
+            except ConfigError as wrong:
+                contradictions.append(wrong)
         problems = [*read.problems.values(), *read.located(contradictions)]
         if problems:
             raise problems[0] if len(problems) == 1 else ConfigErrors(problems)

@@ -28,6 +28,7 @@ from penstock.metadata.image import (
     TopicsById,
 )
 from penstock.metadata.result import MetadataMessage
+from penstock.metadata.scram import ScramCredential
 
 if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -42,9 +43,13 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.register_broker_record import RegisterBrokerRecord
     from penstock.protocol.messages.metadata.register_controller_record import RegisterControllerRecord
     from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
+    from penstock.protocol.messages.metadata.remove_user_scram_credential_record import (
+        RemoveUserScramCredentialRecord,
+    )
     from penstock.protocol.messages.metadata.topic_record import TopicRecord
     from penstock.protocol.messages.metadata.unfence_broker_record import UnfenceBrokerRecord
     from penstock.protocol.messages.metadata.unregister_broker_record import UnregisterBrokerRecord
+    from penstock.protocol.messages.metadata.user_scram_credential_record import UserScramCredentialRecord
     from penstock.protocol.messages.metadata.zk_migration_state_record import ZkMigrationStateRecord
 
 MIGRATION_STATES_WITHOUT_ZOOKEEPER = (0, 3)
@@ -56,8 +61,6 @@ REFUSED: Mapping[str, str] = {
     "ClientQuotaRecord": "client quotas are not supported yet; delete them with kafka-configs --delete-config",
     "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens",
     "RemoveDelegationTokenRecord": "delegation tokens are not supported yet",
-    "UserScramCredentialRecord": "SCRAM credentials are not supported yet; delete them with kafka-configs",
-    "RemoveUserScramCredentialRecord": "SCRAM credentials are not supported yet",
 }
 """Records that this version cannot act upon, and what to do about them."""
 
@@ -108,6 +111,7 @@ class MetadataDelta:
         deleted_topics: the images, as they were before, of topics that are gone.
         configs: all overrides by (resource type, name) of resources of which any changed; empty when none is left.
         next_producer_id: or None.
+        scram_credentials: by (mechanism, user); None where one is gone.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -119,6 +123,7 @@ class MetadataDelta:
         self.deleted_topics: dict[UUID, TopicImage] = {}
         self.configs: dict[tuple[int, str], Configs] = {}
         self.next_producer_id: int | None = None
+        self.scram_credentials: dict[tuple[int, str], ScramCredential | None] = {}
         self._topic_ids: dict[str, UUID | None] = {}
         self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
 
@@ -150,6 +155,9 @@ class MetadataDelta:
         configs = base.configs
         for resource, overrides in self.configs.items():
             configs = configs.set(resource, overrides) if overrides else configs.remove(resource)
+        credentials = base.scram_credentials
+        for key, credential in self.scram_credentials.items():
+            credentials = credentials.remove(key) if credential is None else credentials.set(key, credential)
         return MetadataImage(
             offset=offset,
             epoch=epoch,
@@ -162,6 +170,7 @@ class MetadataDelta:
             configs=configs,
             next_producer_id=base.next_producer_id if self.next_producer_id is None else self.next_producer_id,
             partition_count=partition_count,
+            scram_credentials=credentials,
         )
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
@@ -370,6 +379,14 @@ def replay_zk_migration_state(delta: MetadataDelta, record: ZkMigrationStateReco
         )
 
 
+def replay_user_scram_credential(delta: MetadataDelta, record: UserScramCredentialRecord) -> None:
+    delta.scram_credentials[record.mechanism, record.name] = ScramCredential.of(record)
+
+
+def replay_remove_user_scram_credential(delta: MetadataDelta, record: RemoveUserScramCredentialRecord) -> None:
+    delta.scram_credentials[record.mechanism, record.name] = None
+
+
 def replay_no_op(delta: MetadataDelta, record: NoOpRecord) -> None:
     """Changes nothing, by definition."""
 
@@ -390,6 +407,8 @@ REPLAYED: Mapping[str, Callable[[MetadataDelta, Any], None]] = {
     "FeatureLevelRecord": replay_feature_level,
     "ProducerIdsRecord": replay_producer_ids,
     "ZkMigrationStateRecord": replay_zk_migration_state,
+    "UserScramCredentialRecord": replay_user_scram_credential,
+    "RemoveUserScramCredentialRecord": replay_remove_user_scram_credential,
     "NoOpRecord": replay_no_op,
 }
 """Replays by record name."""

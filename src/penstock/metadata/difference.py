@@ -38,6 +38,11 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
             delta.configs[resource] = overrides
     if new.next_producer_id != old.next_producer_id:
         delta.next_producer_id = new.next_producer_id
+    before_credentials = old.scram_credentials
+    for key in dict.fromkeys([*before_credentials, *new.scram_credentials]):
+        credential = new.scram_credentials.get(key)
+        if credential != before_credentials.get(key):
+            delta.scram_credentials[key] = credential
     return delta
 
 

@@ -58,6 +58,7 @@ class FormatRequest:
         feature_levels: levels by feature name that were asked for.
         standalone: a dynamic quorum with this node as its only voter, reached at `controller`.
         controller: this node's controller listener; needed with `standalone`.
+        users: records of SCRAM credentials that the metadata log begins with.
         ignore_formatted: leave directories alone that are formatted already, instead of refusing.
     """
 
@@ -69,6 +70,7 @@ class FormatRequest:
     standalone: bool = False
     controller: VoterEndpoint | None = None
     ignore_formatted: bool = False
+    users: Sequence[MetadataMessage] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ def chosen_levels(request: FormatRequest, version: MetadataVersion) -> tuple[lis
     for name, level in sorted({**DEFAULT_LEVELS, **request.feature_levels}.items()):
         if level > 0 and name not in {METADATA_VERSION, KRAFT_VERSION}:
             records.append(FeatureLevelRecord(name=name, feature_level=level))
-    return records, kraft_version
+    return [*records, *request.users], kraft_version
 
 
 def write_first_voters(disk: Disk, request: FormatRequest, directory_id: UUID, kraft_version: int, now_ms: int) -> None:

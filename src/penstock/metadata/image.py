@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.metadata.persistent import PersistentMap
+from penstock.metadata.scram import Credentials
 
 if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
@@ -212,6 +213,7 @@ class MetadataImage:
         topics_by_name: in the order of their names.
         configs: by (Kafka's resource type id, resource name); a resource without overrides is not listed.
         next_producer_id: the first id that no block has taken yet.
+        scram_credentials: by (code of the mechanism, user).
     """
 
     offset: int = -1
@@ -225,6 +227,7 @@ class MetadataImage:
     configs: PersistentMap[tuple[int, str], Configs] = field(default_factory=PersistentMap)
     next_producer_id: int = 0
     partition_count: int = 0
+    scram_credentials: Credentials = field(default_factory=PersistentMap)
 
     @property
     def metadata_version(self) -> int:

@@ -12,6 +12,11 @@ CONFIGS_PER_RESOURCE_MAX = 1_000
 """Configs of one resource, or of one new topic, in a request; one with more is refused."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
 """Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
+SCRAM_ITERATIONS_MIN = 4096
+"""Fewest rounds of key derivation (RFC 7677, and Kafka's for both mechanisms): a credential or challenge with fewer is
+refused."""
+SCRAM_ITERATIONS_MAX = 16_384
+"""Most rounds of a credential that is stored, as with Kafka; more are UNACCEPTABLE_CREDENTIAL."""
 LEADERSHIP_CHANGES_PER_STEP = 200
 """Partitions whose leader or in-sync replicas the controller changes at once when a broker goes, or that it balances
 in one turn; the rest follow in further steps, with other work in between."""

@@ -59,7 +59,9 @@ def decode_records(values: Iterable[bytes], path: str) -> Sequence[MetadataMessa
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
-    """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, producer ids."""
+    """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, producer ids,
+    SCRAM credentials.
+    """
     if METADATA_VERSION in image.features:
         yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=image.features[METADATA_VERSION])
     for name, level in image.features.items():
@@ -75,6 +77,8 @@ def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
             yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+    for (mechanism, user), credential in image.scram_credentials.items():
+        yield credential.record(user, mechanism)
 
 
 def broker_record(broker: BrokerRegistration) -> RegisterBrokerRecord:

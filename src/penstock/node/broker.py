@@ -35,6 +35,7 @@ from penstock.log.space import is_full
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import Endpoint, MetadataImage
+from penstock.metadata.scram import credentials_in
 from penstock.node.audit import Audit
 from penstock.node.bugs import Bugs
 from penstock.node.calls import Calls
@@ -52,7 +53,7 @@ from penstock.node.gate import AuditedGate, Gate
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
-from penstock.node.metrics import Sample, TopicMetrics, request_samples
+from penstock.node.metrics import Sample, TopicMetrics, login_samples, request_samples
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.purgatory import Purgatory
@@ -72,6 +73,7 @@ from penstock.raft.effects import Target
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
 from penstock.security.authorizer import ALLOW_ALL, Authorizer
+from penstock.security.mechanisms import Mechanisms
 
 
 class Broker:
@@ -86,6 +88,7 @@ class Broker:
         work_ms: a clock, in ms, that measures the work of requests; by default it counts what is done. wall: the wall
         time, kept by the shell. quotas: how long clients have to wait; by default not at all. audit: hears of all
         requests; by default nobody does. authorizer: says who may do what; by default everybody everything.
+        nonces: randomness for logins, which nobody outside may guess; by default `random`.
 
     Attributes:
         now_ms: the time of the event being handled.
@@ -109,6 +112,7 @@ class Broker:
         quotas: ClientQuotas | None = None,
         audit: Audit | None = None,
         authorizer: Authorizer = ALLOW_ALL,
+        nonces: Random | None = None,
     ) -> None:
         metadata_directory = metadata_directory or next(
             directory for directory in directories if directory.path == settings.metadata_directory
@@ -116,10 +120,12 @@ class Broker:
         state = self.state = NodeState(settings, metadata_directory)
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
+        mechanisms = Mechanisms(lambda: state.settings.sasl, lambda: state.scram_credentials, nonces or random)
         self.calls = Calls(
             state,
             scheduler,
             Loopback(self, state, scheduler),
+            mechanisms=mechanisms,
             process_gone=self._process_gone,
             controller=lambda: self.controller,
         )
@@ -157,6 +163,9 @@ class Broker:
             controller=lambda: self.controller,
             purgatory=self.purgatory,
             journal=self.journal,
+            mechanisms=mechanisms,
+            login_timeout_ms=settings.penstock_receive_timeout_ms,
+            login_delay_ms=settings.connection_failed_authentication_delay_ms,
             read_failed=self.logs.read_failed,
             work_ms=work_ms or CountedWork(),
             request_timeout_ms=settings.request_timeout_ms,
@@ -287,6 +296,7 @@ class Broker:
         self.quorums.add(self.quorum)
         with opening(directory):
             bootstrap = read_bootstrap(disk)
+        self.state.first_credentials = credentials_in(bootstrap)
         controller = self.controller = ControllerNode(
             self.state.settings,
             self.quorum,
@@ -334,6 +344,7 @@ class Broker:
             max_in_flight=settings.penstock_connection_max_in_flight,
             max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
         )
+        self.dispatcher.logins.connected(self.connections[connection])
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
         """Handles one frame, without its length prefix, in a writable buffer; keeps views of it while they are needed.
@@ -470,6 +481,7 @@ class Broker:
         Samples of one name follow each other.
         """
         yield from self.topic_metrics.samples()
+        yield from login_samples(self.dispatcher.logins.counters)
         yield from request_samples(self.dispatcher.exit.counters.values(), self.scheduler.now_ms)
         yield from metadata_samples(
             self.state, is_controller=self.controller.active, unclean_elections=self.journal.unclean_elections

@@ -11,10 +11,12 @@ from penstock.node.liveness import Liveness
 from penstock.node.loopback import Loopback
 from penstock.node.outgoing import Outgoing
 from penstock.node.own_calls import OwnCalls
+from penstock.node.peer_logins import PeerLogins
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.suspects import Suspects
 from penstock.node.verification import Verifier
+from penstock.security.mechanisms import Mechanisms
 
 if TYPE_CHECKING:
     from penstock.node.controller import ControllerNode
@@ -41,6 +43,7 @@ class Calls:
         scheduler: Scheduler,
         loopback: Loopback,
         *,
+        mechanisms: Mechanisms,
         process_gone: Callable[[int, int, int], None],
         controller: Callable[[], ControllerNode],
     ) -> None:
@@ -58,6 +61,7 @@ class Calls:
             idle_ms=settings.connections_max_idle_ms,
             setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
             setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
+            logins=PeerLogins(mechanisms, scheduler.emit, state.metadata_directory.index),
         )
         self.suspects = Suspects(self.outgoing)
         self.own = OwnCalls(state, self.outgoing, loopback, scheduler.bugs.of("call"))

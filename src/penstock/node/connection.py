@@ -18,6 +18,7 @@ from typing import Protocol
 from penstock.errors import NotResident
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.limits import ROUND_SHARE_MS
+from penstock.node.login import Login
 from penstock.security.authorizer import ANONYMOUS, Principal
 
 Steps = Iterator[NotResident | None]
@@ -45,6 +46,7 @@ class Connection:
         closed: it has been closed or lost; answers to it are dropped.
         round, share_ms, in_line, work: for `penstock.node.turns`: the round in which it last got a share, the
             rest of that share, whether it waits for its turn, and its long work that can go on.
+        login: where the login stands, on a listener that asks for one; None: there is none.
         client_host: the peer's address as Kafka writes it, with a slash: `/127.0.0.1`.
     """
 
@@ -56,6 +58,7 @@ class Connection:
     max_in_flight_bytes: int
     client_host: str = field(init=False)
     principal: Principal = ANONYMOUS
+    login: Login | None = None
     software_name: str = ""
     software_version: str = ""
     in_flight: deque[InFlight] = field(default_factory=deque)

@@ -34,6 +34,7 @@ from penstock.node.exit import ClientQuotas, Exit
 from penstock.node.gate import Gate
 from penstock.node.journal import Journal
 from penstock.node.limits import STEPPED_FRAME_BYTES
+from penstock.node.logins import Logins
 from penstock.node.purgatory import Purgatory
 from penstock.node.request import (
     AGAIN,
@@ -57,6 +58,7 @@ from penstock.protocol.codec import decode, decode_steps
 from penstock.protocol.frames import RequestHeader, decode_request_header
 from penstock.protocol.message import Message
 from penstock.protocol.messages.envelope_response import EnvelopeResponse
+from penstock.security.mechanisms import Mechanisms
 
 if TYPE_CHECKING:
     from collections.abc import Generator as GeneratorType
@@ -86,6 +88,9 @@ class Dispatcher:
         controller: Callable[[], ControllerNode],
         purgatory: Purgatory,
         journal: Journal,
+        mechanisms: Mechanisms,
+        login_timeout_ms: int,
+        login_delay_ms: int,
         read_failed: Callable[[int, OSError, int], None],
         work_ms: Callable[[], float],
         request_timeout_ms: int,
@@ -104,6 +109,18 @@ class Dispatcher:
         self.served = served
         self.turns = Turns(self.execute, self._read_for_work, work_ms, self.abandon)
         self.exit = Exit(scheduler, self.turns, self.close, served, quotas=quotas, audit=audit)
+        self.logins = Logins(
+            scheduler,
+            served,
+            mechanisms,
+            journal,
+            self.exit,
+            timeout_ms=login_timeout_ms,
+            delay_ms=login_delay_ms,
+            run=self.run,
+            close=self.close,
+            unreadable=self._unreadable,
+        )
         self.cold_reads = 0
         self._waiting_for_controller: dict[int, Request[Any]] = {}
         self._sequence = 0
@@ -118,6 +135,10 @@ class Dispatcher:
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Decodes one frame and runs its handler."""
         now_ms = self._scheduler.now_ms
+        login = connection.login
+        if login is not None and now_ms >= login.until_ms:
+            self.logins.received(connection, login, frame)
+            return
         try:
             header, position = decode_request_header(frame)
             handler = self.served[connection.listener].get(header.api_key)
@@ -484,6 +505,7 @@ class Dispatcher:
         self._connections.pop(connection.id, None)
         connection.closed = True
         connection.waiting.clear()
+        self.logins.forget(connection)
         self.turns.forget(connection)
         for request in connection.in_flight:
             if not request.done:

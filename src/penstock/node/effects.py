@@ -56,6 +56,13 @@ class ResumeReading:
     connection: int
 
 
+@dataclass(slots=True)
+class LetIn:
+    """The client has logged in: its frames may now be as large as anybody's."""
+
+    connection: int
+
+
 REFUSED = "connection refused"
 """The reason of `link_lost` when nobody listens at the address."""
 
@@ -88,4 +95,4 @@ class HangUp:
     link: int
 
 
-Effect = Send | Close | Run | PauseReading | ResumeReading | Dial | SendTo | HangUp
+Effect = Send | Close | LetIn | Run | PauseReading | ResumeReading | Dial | SendTo | HangUp

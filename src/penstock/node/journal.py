@@ -18,11 +18,13 @@ from penstock.events import RateLimit, events
 from penstock.metadata.configs import APPEND, DELETE, SET, SUBTRACT
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, ConfigResource, PartitionRegistration
 from penstock.metadata.result import ApiError
+from penstock.metadata.scram import ScramMechanism
 from penstock.metadata.topics import CreatedTopic
 from penstock.node.limits import (
     JOURNAL_LINES_MAX,
     JOURNAL_PARTITIONS_MAX,
     JOURNAL_TEXT_MAX,
+    LOGIN_FAILURES_LOGGED_PER_S,
     REFUSAL_REPEAT_MS,
     REFUSALS_REMEMBERED_MAX,
 )
@@ -53,12 +55,10 @@ RESOURCES = {
 OPERATORS = {SET: "=", APPEND: "+=", SUBTRACT: "-="}
 NO_SHARE_GROUPS = "share groups are not supported yet"
 UNSUPPORTED_APIS = (
-    ("Sasl", "SASL is not supported yet"),
     ("Share", NO_SHARE_GROUPS),
     ("Streams", "streams groups are not supported yet"),
     ("Acl", "ACLs are not supported yet"),
     ("Quota", "client quotas are not supported yet"),
-    ("Scram", "SCRAM credentials are not supported yet"),
     ("DelegationToken", "delegation tokens are not supported yet"),
 )
 """What a request for an API that is not served asks for, by a part of the API's name."""
@@ -82,6 +82,9 @@ class Journal:
         self._is_controller = is_controller
         self.unclean_elections = 0
         self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
+        self._failures_second = 0
+        self._failures_logged = 0
+        self._failures_unlogged = 0
 
     # Who changed what
 
@@ -160,6 +163,26 @@ class Journal:
         """A client used a feature that does not exist yet."""
         fields = {"api": request.api.name, "client": shortened(request.client_id), **fields}
         self._refused(why, request.connection, fields)
+
+    def login_failed(self, connection: Connection, why: str, mechanism: str, user: str) -> None:
+        """A client could not log in. At most LOGIN_FAILURES_LOGGED_PER_S lines a second."""
+        second = self._scheduler.now_ms // 1000
+        if second != self._failures_second:
+            self._failures_second, self._failures_logged = second, 0
+        if self._failures_logged >= LOGIN_FAILURES_LOGGED_PER_S:
+            self._failures_unlogged += 1
+            return
+        self._failures_logged += 1
+        more = {"more_since_the_last": self._failures_unlogged} if self._failures_unlogged else {}
+        self._failures_unlogged = 0
+        logger.warning(
+            f"login failed: {why}",
+            mechanism=shortened(mechanism),
+            user=shortened(user),
+            listener=connection.listener,
+            peer=connection.peer,
+            **more,
+        )
 
     def _refused(self, why: str, connection: Connection, fields: Fields) -> None:
         suppressed = self._refusals.suppressed((why, connection.client_host), self._scheduler.now_ms)
@@ -350,6 +373,25 @@ def features_updated(body: Any, response: Any) -> Lines:
             yield "feature changed", {"feature": each.feature, "level": each.max_version_level}
 
 
+def scram_credentials_altered(body: Any, response: Any) -> Lines:
+    failed = {each.user for each in response.results if each.error_code}
+    for each in body.deletions:
+        if each.name not in failed:
+            yield (
+                "SCRAM credential deleted",
+                {"user": shortened(each.name), "mechanism": mechanism_name(each.mechanism)},
+            )
+    for each in body.upsertions:
+        if each.name not in failed:
+            fields = {"user": shortened(each.name), "mechanism": mechanism_name(each.mechanism)}
+            yield "SCRAM credential set", {**fields, "iterations": each.iterations}
+
+
+def mechanism_name(code: int) -> str:
+    """A SCRAM mechanism that exists, by its code."""
+    return ScramMechanism(code).sasl_name
+
+
 def broker_unregistered(body: Any, response: Any) -> Lines:
     if not response.error_code:
         yield "broker unregistered", {"broker": body.broker_id}
@@ -365,4 +407,5 @@ CHANGES: Mapping[ApiKey, Callable[[Any, Any], Lines]] = {
     ApiKey.ELECT_LEADERS: leaders_elected,
     ApiKey.UPDATE_FEATURES: features_updated,
     ApiKey.UNREGISTER_BROKER: broker_unregistered,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram_credentials_altered,
 }

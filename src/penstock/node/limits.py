@@ -34,6 +34,15 @@ MEMBERS_PER_REQUEST_MAX = 10_000
 """Members that leave a group with one request; more are INVALID_REQUEST."""
 RESOURCES_PER_REQUEST_MAX = 10_000
 """Resources of one request that changes configs; more are POLICY_VIOLATION, as more records are with Kafka."""
+LOGIN_AGAIN_PAUSE_MS = 1_000
+"""How often a client that is logged in may log in again, as with Kafka; its handshake is ILLEGAL_SASL_STATE before."""
+DERIVED_KEYS_MAX = 16
+"""Keys that were derived from this node's own passwords and are kept; beyond it all are derived again."""
+LOGIN_FAILURES_LOGGED_PER_S = 10
+"""Lines in the log about failed logins in a second; the others are counted in the next line."""
+SCRAM_CHANGES_PER_REQUEST_MAX = 1_000
+"""SCRAM credentials of one request that changes them, or users of one that describes them; more are POLICY_VIOLATION.
+"""
 REGISTERED_PER_NODE_MAX = 1_000
 """Listeners, features or log directories of one node that registers, or features of one update; more are refused."""
 

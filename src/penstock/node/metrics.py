@@ -35,6 +35,61 @@ class Sample:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+class LoginCounters:
+    """Logins of clients on one listener."""
+
+    __slots__ = ("again", "again_failed", "expired", "first", "first_failed", "without_lifetimes")
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.first_failed = 0
+        self.again = 0
+        self.again_failed = 0
+        self.without_lifetimes = 0
+        self.expired = 0
+
+    def succeeded(self, *, again: bool, knows_lifetimes: bool) -> None:
+        """Counts a login; `knows_lifetimes`: of a client that could log in again in time."""
+        if again:
+            self.again += 1
+            return
+        self.first += 1
+        self.without_lifetimes += not knows_lifetimes
+
+    def failed(self, *, again: bool) -> None:
+        if again:
+            self.again_failed += 1
+        else:
+            self.first_failed += 1
+
+
+LOGIN_SAMPLES = (
+    ("successful_authentication_total", "first", "Logins of clients."),
+    ("failed_authentication_total", "first_failed", "Logins of clients that failed."),
+    ("successful_reauthentication_total", "again", "Logins of clients that were logged in already (KIP-368)."),
+    ("failed_reauthentication_total", "again_failed", "Such logins that failed."),
+    (
+        "successful_authentication_no_reauth_total",
+        "without_lifetimes",
+        "Logins of clients that cannot log in again.",
+    ),
+    (
+        "expired_connections_killed_count",
+        "expired",
+        "Connections that were used after their login had expired, and closed.",
+    ),
+)
+
+
+def login_samples(counters: Mapping[str, LoginCounters]) -> Iterator[Sample]:
+    """Logins by listener, under the names of Kafka's socket-server-metrics; there is one network processor."""
+    for name, attribute, help_ in LOGIN_SAMPLES:
+        for listener, of_listener in counters.items():
+            labels = {"listener": listener, "networkProcessor": "0"}
+            value = getattr(of_listener, attribute)
+            yield Sample(f"kafka_server_socketservermetrics_{name}", COUNTER, help_, value, labels)
+
+
 class TopicCounters:
     """The traffic of one topic, or of all topics."""
 

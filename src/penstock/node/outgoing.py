@@ -10,6 +10,7 @@ comes back as events (`link_up`, `link_received`, `link_lost`).
 - Requests of one channel leave in the order of their calls, several at a time; answers come in the order of the
   requests, as Kafka's brokers give them. Calls that must not wait behind a long poll use a channel of their own.
 - The versions of the other side are asked for (ApiVersions) before the first request that leaves its version open.
+- Where the other side's listener asks for a login, nothing is sent before that is over (`node.peer_logins`).
 - A connection that breaks, or cannot be made, ends all calls of its channel, executed or not.
   It is dialled again with the next call, RECONNECT_BACKOFF_MS after the last attempt and twice as long after each
   further failure; calls wait for that as long as their own timeouts allow.
@@ -24,15 +25,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from penstock import __version__
 from penstock.errors import ErrorCode, ProtocolError, Report, raise_it
 from penstock.node.effects import REFUSED, Dial, Effect, HangUp, SendTo
 from penstock.node.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
+from penstock.node.peer_answers import API_VERSIONS, common_version, decoded
+from penstock.node.peer_logins import LoginLink, PeerLogins
 from penstock.node.timers import Timer, TimerWheel
-from penstock.protocol.api import API_BY_NUMBER, APIS, Api, ApiKey
-from penstock.protocol.frames import decode_response, encode_request
+from penstock.protocol.api import API_BY_NUMBER, Api
+from penstock.protocol.frames import encode_request
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import ApiVersionsResponse
@@ -41,11 +45,11 @@ RECONNECT_BACKOFF_MS = 50
 RECONNECT_BACKOFF_MAX_MS = 500
 """As Kafka's between voters, where these are not settings."""
 BACKOFF_JITTER = 0.2
+RENEWED_AT = (0.85, 0.95)
+"""After which share of its time a login is renewed: somewhere between, as Kafka's clients do it."""
 IDLE_SHARE = 0.9
 """We close an idle connection a little before the other side does, so that no request meets its closing."""
 SOFTWARE_NAME = "penstock"
-API_VERSIONS = APIS[ApiKey.API_VERSIONS]
-UNSUPPORTED_VERSION_BYTES = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
 class NotServed(str):
@@ -101,6 +105,8 @@ class PeerConnection:
         link: of the connection that is up or being made; None while there is none.
         versions: what the other side serves, by API key; None until that is known.
         waiting: calls that have not been sent. in_flight: sent, oldest first; one without `done` was cancelled.
+        logging_in: this node has not logged in yet, or does so again. login_ends: it must do so before anything else is
+            sent. renewal: when that comes.
         failures: attempts in a row that ended without an answer. attempt_ms: when the last one began.
     """
 
@@ -119,6 +125,9 @@ class PeerConnection:
     attempt_ms: int = 0
     redial: Timer | None = None
     setup: Timer | None = None
+    logging_in: bool = False
+    login_ends: bool = False
+    renewal: Timer | None = None
 
 
 class Outgoing:
@@ -127,6 +136,7 @@ class Outgoing:
     Args:
         node_id: our own; a peer with it is reached by `emit_own` instead of `emit`.
         idle_ms: connections.max.idle.ms; negative: idle connections are never closed.
+        logins: at other nodes; None: none of them asks for one.
         setup_timeout_ms, setup_timeout_max_ms: socket.connection.setup.timeout.ms and .max.ms.
 
     Attributes:
@@ -148,6 +158,7 @@ class Outgoing:
         idle_ms: int = 600_000,
         setup_timeout_ms: int = 10_000,
         setup_timeout_max_ms: int = 30_000,
+        logins: PeerLogins | None = None,
     ) -> None:
         self.node_id = node_id
         self.on_link_lost: list[LinkLost] = []
@@ -161,6 +172,7 @@ class Outgoing:
         self._idle_ms = int(idle_ms * IDLE_SHARE)
         self._setup_timeout_ms = setup_timeout_ms
         self._setup_timeout_max_ms = setup_timeout_max_ms
+        self._logins = logins
         self._connections: dict[tuple[Peer, str], PeerConnection] = {}
         self._links: dict[int, PeerConnection] = {}
         self._reached: dict[Peer, None] = {}
@@ -265,7 +277,11 @@ class Outgoing:
         connection.up = True
         if len(self._reached) < PEER_CHANNELS_MAX:
             self._reached[connection.peer] = None
-        self._send(connection, now_ms)
+        logins, peer = self._logins, connection.peer
+        if logins is not None and peer.node_id != self.node_id and logins.needed(peer.listener):
+            self._log_in(connection, logins, now_ms)
+        else:
+            self._send(connection, now_ms)
 
     def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
         """Handles one answer, without its length prefix. The decoded message keeps views of its bytes."""
@@ -277,7 +293,7 @@ class Outgoing:
             return
         call = connection.in_flight[0]
         try:
-            answer = decoded(call, frame)
+            answer = decoded(call.api, call.version, call.correlation_id, frame)
         except ProtocolError as error:
             self._give_up(connection, f"its answer to {call.api.name} is broken: {error}", now_ms)
             return
@@ -286,7 +302,8 @@ class Outgoing:
             self._report(f"{call.api.name} of {connection.peer}", error)
             return
         connection.in_flight.popleft()
-        connection.failures = 0
+        if not connection.logging_in:
+            connection.failures = 0
         connection.used_ms = now_ms
         self._disarm(call)
         if connection.in_flight and connection.in_flight[0].timer is None:
@@ -296,6 +313,8 @@ class Outgoing:
         done, call.done = call.done, None
         if done is not None:
             self._end(call, done, answer, None, now_ms)
+        if connection.login_ends and not connection.in_flight:
+            self._renew(connection, now_ms)
 
     def _end(self, call: Call, done: Done, answer: Message | None, reason: str | None, now_ms: int) -> None:
         """Calls `done`. If that raises over the answer, it is called again without one, after which nearly all callers
@@ -324,6 +343,8 @@ class Outgoing:
 
     def _send(self, connection: PeerConnection, now_ms: int) -> None:
         """Sends waiting calls whose version is known, as long as there is room."""
+        if connection.logging_in or connection.login_ends:
+            return
         waiting, in_flight = connection.waiting, connection.in_flight
         while waiting and len(in_flight) < PEER_IN_FLIGHT_MAX:
             call = waiting[0]
@@ -375,12 +396,48 @@ class Outgoing:
                 connection.asking = False
                 self._send(connection, at_ms)
 
-        self.calls += 1
         connection.asking = True
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-        call = Call(connection, request, version, self._setup_timeout_ms, answered)
+        self._ask(connection, request, version, answered, now_ms)
+
+    def _ask(self, connection: PeerConnection, request: Message, version: int, done: Done, now_ms: int) -> None:
+        """Sends a request of our own before all calls that wait."""
+        self.calls += 1
+        call = Call(connection, request, version, self._setup_timeout_ms, done)
         self._wait_again(call, now_ms)
         self._send_one(call)
+
+    # Logins
+
+    def _log_in(self, connection: PeerConnection, logins: PeerLogins, now_ms: int) -> None:
+        connection.logging_in = True
+        connection.login_ends = False
+        number = connection.link
+        link = LoginLink(partial(self._ask, connection), lambda: number is not None and connection.link == number)
+
+        def over(reason: str | None, lifetime_ms: int, at_ms: int) -> None:
+            if not link.alive():
+                return
+            if reason is not None:
+                self._give_up(connection, reason, at_ms)
+                return
+            connection.logging_in = False
+            if lifetime_ms > 0:
+                due_ms = at_ms + int(lifetime_ms * self._random.uniform(*RENEWED_AT))
+                connection.renewal = self._timers.at(due_ms, lambda when_ms: self._login_ends(connection, when_ms))
+            self._send(connection, at_ms)
+
+        logins.begin(connection.peer.listener, str(connection.peer), link, over, now_ms)
+
+    def _login_ends(self, connection: PeerConnection, now_ms: int) -> None:
+        connection.renewal = None
+        connection.login_ends = True
+        if not connection.in_flight:
+            self._renew(connection, now_ms)
+
+    def _renew(self, connection: PeerConnection, now_ms: int) -> None:
+        assert self._logins is not None, "a login that ends was made"
+        self._log_in(connection, self._logins, now_ms)
 
     def _refuse(self, call: Call, reason: str) -> None:
         self._disarm(call)
@@ -478,6 +535,10 @@ class Outgoing:
             del self._links[connection.link]
             connection.link = None
         self._disarm_setup(connection)
+        if connection.renewal is not None:
+            self._timers.cancel(connection.renewal)
+            connection.renewal = None
+        connection.logging_in = connection.login_ends = False
         connection.up = False
         connection.versions = None
         connection.asking = False
@@ -521,25 +582,3 @@ class Outgoing:
         if connection.setup is not None:
             self._timers.cancel(connection.setup)
             connection.setup = None
-
-
-def decoded(call: Call, frame: memoryview) -> Message:
-    """The answer to a call. Raises ProtocolError for broken bytes, or if the answer is to another request."""
-    assert call.version is not None
-    correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-    if correlation_id != call.correlation_id:
-        raise ProtocolError(f"it answers request {correlation_id}, {call.correlation_id} was next")
-    version = call.version
-    if call.api is API_VERSIONS and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
-        version = 0
-    return decode_response(call.api, version, frame)[1]
-
-
-def common_version(api: Api, served: Mapping[int, tuple[int, int]]) -> int:
-    """The highest version that both sides know. Raises ProtocolError, with the versions they serve, if none."""
-    lowest, highest = served.get(api.key, (0, -1))
-    version = min(highest, api.stable_max_version)
-    if version < max(lowest, api.min_version):
-        theirs = f"versions {lowest} to {highest}" if highest >= 0 else "no version"
-        raise ProtocolError(f"serves {theirs} of {api.name}, we know {api.min_version} to {api.stable_max_version}")
-    return version

@@ -21,16 +21,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from hashlib import new as new_hash
 
-from penstock.metadata.scram import ScramCredential, ScramMechanism
-from penstock.security.limits import (
-    SASL_MESSAGE_MAX_CHARACTERS,
-    SCRAM_CHALLENGE_ITERATIONS_MAX,
-    SCRAM_ITERATIONS_MIN,
-)
+from penstock.metadata.limits import SCRAM_ITERATIONS_MIN
+from penstock.metadata.scram import ScramCredential, ScramMechanism, credential_of, keyed
+from penstock.security.limits import SASL_MESSAGE_MAX_CHARACTERS, SCRAM_CHALLENGE_ITERATIONS_MAX
 from penstock.security.plain import OTHER_AUTHORIZATION_ID
 from penstock.security.sasl import Derivation, LoginFailed
 
-__all__ = ["ScramClient", "ScramCredential", "ScramMechanism", "ScramServer", "credential_of"]
+__all__ = ["ScramClient", "ScramCredential", "ScramMechanism", "ScramServer", "credential_of", "keyed"]
 
 NAME = r"(?:[^\x00=,]|=2C|=3D)+"
 NONCE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -51,13 +48,6 @@ SALT_BYTES = 26
 
 LookUp = Callable[[str, bool], ScramCredential | None]
 """The credential of a user, or of a delegation token if the second argument is True."""
-
-
-def credential_of(mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int) -> ScramCredential:
-    """What is stored of a password whose salted form (`Derivation.derive`) is known."""
-    client_key = keyed(mechanism, salted_password, b"Client Key")
-    stored_key = new_hash(mechanism.hash_name, client_key).digest()
-    return ScramCredential(salt, stored_key, keyed(mechanism, salted_password, b"Server Key"), iterations)
 
 
 class ScramServer:
@@ -196,11 +186,6 @@ class ScramClient:
         if not hmac.compare_digest(decoded(found["signature"]), signature):
             raise LoginFailed("the server does not know the password either: it is not the one that stored it")
         self.complete = True
-
-
-def keyed(mechanism: ScramMechanism, key: bytes, data: bytes) -> bytes:
-    """HMAC with the mechanism's hash."""
-    return hmac.digest(key, data, mechanism.hash_name)
 
 
 def mixed(left: bytes, right: bytes) -> bytes:

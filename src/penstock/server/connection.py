@@ -21,6 +21,7 @@ from enum import IntFlag
 from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.protocol.frames import foreign_protocol
 from penstock.server.buffers import Storage
 from penstock.server.limits import (
     COPIED_READ_BYTES,
@@ -354,7 +355,7 @@ class SocketConnection:
         while end - position >= LENGTH_BYTES:
             (size,) = LENGTH(view, position)
             if not 0 < size <= largest:
-                host.refuse(self, self.side.frame_too_large(size))
+                host.refuse(self, self._too_large(size))
                 return
             stop = position + LENGTH_BYTES + size
             if stop > end:
@@ -386,6 +387,15 @@ class SocketConnection:
         growth = RECEIVE_GROWTH if host.may_grow(self) else RECEIVE_GROWTH_WHEN_SHORT
         guess = max(FIRST_GUESS_BYTES, int(self._filled * growth))
         return host.acquire_buffer(min(self._needed, guess))
+
+    def _too_large(self, size_bytes: int) -> str:
+        if self._largest_bytes < self.side.largest_bytes and foreign_protocol(size_bytes) is None:
+            return f"request of {size_bytes} bytes before login; sasl.server.max.receive.size is {self._largest_bytes}"
+        return self.side.frame_too_large(size_bytes)
+
+    def limit_frames(self, largest_bytes: int) -> None:
+        """Sets the largest frame that is received, from the next read on."""
+        self._largest_bytes = largest_bytes
 
     # Sending
 

@@ -99,7 +99,10 @@ DESCRIPTORS_WANTED = 4096
 
 @dataclass(frozen=True, slots=True)
 class ShellLimits:
-    """Bounds of sockets, connections and files. Sizes in bytes; -1 leaves a socket buffer to the system."""
+    """Bounds of sockets, connections and files. Sizes in bytes; -1 leaves a socket buffer to the system.
+
+    `before_login_max_bytes`: the largest frame of who has not logged in, by listener that asks for it.
+    """
 
     request_max_bytes: int = 100 * 1024 * 1024
     received_max_bytes: int = RECEIVED_MAX_BYTES
@@ -112,6 +115,7 @@ class ShellLimits:
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     backlog: int = 50
+    before_login_max_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings, descriptors: int) -> ShellLimits:
@@ -133,6 +137,7 @@ class ShellLimits:
             send_buffer_bytes=settings.socket_send_buffer_bytes if "socket.send.buffer.bytes" in given else -1,
             receive_buffer_bytes=settings.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in given else -1,
             backlog=settings.socket_listen_backlog_size,
+            before_login_max_bytes={name: each.receive_max_bytes for name, each in settings.sasl.listeners.items()},
         )
 
 

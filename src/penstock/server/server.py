@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from random import Random
+from random import Random, SystemRandom
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -157,6 +157,7 @@ class Server:
             report=report,
             work_ms=work_ms,
             wall=self._clock.wall,
+            nonces=SystemRandom(),
         )
         broker = self.broker
         pace = Pace(

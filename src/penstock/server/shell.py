@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from penstock.events import RateLimit, events
 from penstock.log.disk import Disk, Operation
-from penstock.node.effects import Effect, PauseReading, ResumeReading, Run, Send
+from penstock.node.effects import Effect, LetIn, PauseReading, ResumeReading, Run, Send
 from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.protocol.frames import foreign_protocol
 from penstock.server.buffers import BufferPool, Storage
@@ -217,6 +217,8 @@ class Shell:
                 connection.pause(Pause.NODE)
             elif isinstance(effect, ResumeReading):
                 connection.resume(Pause.NODE)
+            elif isinstance(effect, LetIn):
+                connection.limit_frames(self.largest_bytes)
             else:
                 self.close_after_answers(connection, effect.reason)
 
@@ -307,6 +309,7 @@ class Shell:
         number = self._next_number
         self._next_number += 1
         connection = SocketConnection(self, self, transport, number, listener=listener, address=address, peer=peer)
+        connection.limit_frames(limits.before_login_max_bytes.get(listener, self.largest_bytes))
         self.connections[number] = connection
         self._addresses[address] = of_address + 1
         if limits.idle_ms >= 0:

@@ -33,7 +33,6 @@ from penstock.protocol.messages.metadata.partition_change_record import Partitio
 from penstock.protocol.messages.metadata.partition_record import PartitionRecord
 from penstock.protocol.messages.metadata.topic_record import TopicRecord
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 
 WHO = " by=User:ANONYMOUS client=test host=127.0.0.1"
 SET, DELETE = 0, 1
@@ -154,7 +153,6 @@ def refused(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.parametrize(
     ("request_", "version", "why"),
     [
-        (SaslHandshakeRequest(mechanism="PLAIN"), 1, "SASL is not supported yet api=SaslHandshake"),
         (
             FindCoordinatorRequest(key_type=2, coordinator_keys=["g:x:0"]),
             6,
@@ -181,7 +179,7 @@ def test_refusals_are_remembered_within_bounds(node: Node, caplog: pytest.LogCap
     for number in range(REFUSALS_REMEMBERED_MAX + 10):
         node.broker.connected(10_000 + number, "PLAINTEXT", f"10.0.{number >> 8}.{number & 255}:1", node.now_ms)
         node.clients[10_000 + number] = client = Client(node, 10_000 + number)
-        client.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        client.send(FindCoordinatorRequest(key_type=2, coordinator_keys=["g:x:0"]), 6)
     assert len(refused(caplog)) == REFUSALS_REMEMBERED_MAX
 
 

@@ -10,6 +10,7 @@ from penstock.config.broker.node import MetadataSettings, NodeSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
+from penstock.config.broker.sasl import SaslSettings
 from penstock.config.broker.tls import TlsSettings
 from penstock.config.broker.transactions import TransactionSettings
 
@@ -23,6 +24,7 @@ class BrokerSettings(
     TransactionSettings,
     NetworkSettings,
     TlsSettings,
+    SaslSettings,
     LogSettings,
     ReplicationSettings,
     OwnSettings,

@@ -1,0 +1,325 @@
+"""Logins of clients (SASL): what a connection must say before anything else of it is served.
+
+A connection of a SASL listener has a `Login`. Until that is over, only ApiVersions, SaslHandshake and SaslAuthenticate
+are decoded, in this order, in frames of at most sasl.server.max.receive.size:
+
+    FIRST   ApiVersions, or as in ASKED
+    ASKED   SaslHandshake: names a mechanism; version 0: tokens follow without headers
+    BEGUN   SaslAuthenticate, until the mechanism is satisfied
+    DONE    everything, until `until_ms`; then SaslHandshake only: the client logs in again (KIP-368)
+    FAILED  nothing
+
+All of it executes in the connection's turns like any request, so nothing that arrived after a token executes before
+that is dealt with. All of a login has one deadline, which the handshake of TLS is part of.
+
+A login that fails is answered after connection.failed.authentication.delay.ms, and then closed. An error says no more
+than the mechanism allows. Whoever logs in again must do so with the same mechanism as the same principal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ErrorCode, ProtocolError
+from penstock.node.effects import LetIn, Send
+from penstock.node.exit import Exit
+from penstock.node.journal import Journal
+from penstock.node.limits import LOGIN_AGAIN_PAUSE_MS
+from penstock.node.login import Login, LoginState
+from penstock.node.metrics import LoginCounters
+from penstock.node.request import LATER, Outcome, Request, Served
+from penstock.node.scheduler import Scheduler
+from penstock.protocol.api import API_BY_NUMBER, ApiKey
+from penstock.protocol.codec import decode
+from penstock.protocol.frames import decode_request_header
+from penstock.protocol.message import Message
+from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from penstock.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from penstock.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from penstock.security.authorizer import Principal
+from penstock.security.mechanisms import Mechanisms
+from penstock.security.sasl import LoginFailed, SaslServer
+
+if TYPE_CHECKING:
+    from penstock.node.connection import Connection
+
+FOR_EVER_MS = 1 << 62
+USER = "User"
+"""The type of a principal, as Kafka's default builder makes them."""
+KEY_BYTES = 2
+LENGTH_BYTES = 4
+
+
+EXPECTED: dict[LoginState, tuple[int, ...]] = {
+    LoginState.FIRST: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
+    LoginState.ASKED: (ApiKey.SASL_HANDSHAKE,),
+    LoginState.BEGUN: (ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_HANDSHAKE),
+    LoginState.DONE: (ApiKey.SASL_HANDSHAKE,),
+}
+"""The requests that are decoded. A SaslHandshake within an exchange gets an answer, that it is out of place."""
+
+
+class Logins:
+    """See the module's head.
+
+    Args:
+        timeout_ms: for all of a login. delay_ms: before a failed one is answered.
+        run: runs the handler of a request. close: ends a connection, for a reason. unreadable: the same after an
+        exception of the decoder.
+
+    Attributes: `counters`, by listener.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        served: Served,
+        mechanisms: Mechanisms,
+        journal: Journal,
+        exit_: Exit,
+        *,
+        timeout_ms: int,
+        delay_ms: int,
+        run: Callable[[Request[Any], int], None],
+        close: Callable[[Connection, str], None],
+        unreadable: Callable[[Connection, Exception], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._served = served
+        self._mechanisms = mechanisms
+        self._journal = journal
+        self._exit = exit_
+        self._timeout_ms = timeout_ms
+        self._delay_ms = delay_ms
+        self._run = run
+        self._close = close
+        self._unreadable = unreadable
+        self.counters: dict[str, LoginCounters] = {}
+
+    def connected(self, connection: Connection) -> None:
+        """A client has connected: it must log in if the listener says so."""
+        of_listener = self._mechanisms.of(connection.listener)
+        if of_listener is not None:
+            counters = self.counters.setdefault(connection.listener, LoginCounters())
+            login = connection.login = Login(of_listener.receive_max_bytes, counters)
+            self._limit(connection, login)
+
+    # Frames
+
+    def received(self, connection: Connection, login: Login, frame: memoryview) -> None:
+        """Deals with a frame of a connection that is not logged in, or not any more."""
+        try:
+            self._execute(connection, login, frame)
+        except Exception as error:
+            self._unreadable(connection, error)
+
+    def _execute(self, connection: Connection, login: Login, frame: memoryview) -> None:
+        if login.state is LoginState.FAILED:
+            connection.frame_bytes -= len(frame)
+            return
+        if len(frame) > login.frame_max_bytes:
+            raise ProtocolError(
+                f"a request of {len(frame)} bytes before login; sasl.server.max.receive.size is {login.frame_max_bytes}"
+            )
+        if login.state is LoginState.BEGUN and not login.headers:
+            connection.frame_bytes -= len(frame)
+            self._bare_token(connection, login, bytes(frame))
+            return
+        key = int.from_bytes(frame[:KEY_BYTES], "big", signed=True)
+        if key not in EXPECTED[login.state]:
+            self._unexpected(connection, login, key, len(frame))
+            return
+        header, position = decode_request_header(frame)
+        handler = self._served[connection.listener][key]
+        supported = handler.min_version <= header.api_version <= handler.max_version
+        body: Message | None = None
+        if supported:
+            body, _ = decode(handler.api.request_class, header.api_version, frame, position)
+        elif handler.key is not ApiKey.API_VERSIONS:
+            raise ProtocolError(f"version {header.api_version} of {handler.key.name} is not supported")
+        if handler.key is ApiKey.API_VERSIONS and supported:
+            login.state = LoginState.ASKED
+        now_ms = self._scheduler.now_ms
+        request: Request[Any] = Request(connection, handler, header, body, now_ms, frame_bytes=len(frame))
+        connection.in_flight.append(request)
+        self._run(request, now_ms)
+
+    def _unexpected(self, connection: Connection, login: Login, key: int, frame_bytes: int) -> None:
+        """A request that has no place here: nothing of it is decoded."""
+        api = API_BY_NUMBER.get(key)
+        name = "something that is no request" if api is None else api.name
+        if login.state is LoginState.DONE:
+            login.counters.expired += 1
+            self._close(connection, f"its login has expired (connections.max.reauth.ms), and it sent {name}")
+        elif login.state is LoginState.BEGUN:
+            connection.frame_bytes -= frame_bytes
+            self._fail(connection, login, f"{name} instead of a token", None)
+        else:
+            self._close(connection, f"{name} before login: is the client set up for {connection.listener} with SASL?")
+
+    def _bare_token(self, connection: Connection, login: Login, token: bytes) -> None:
+        """A token without a header, and its answer, after a handshake of version 0."""
+        try:
+            answer, _ = self._evaluate(connection, login, token)
+        except LoginFailed as failed:
+            self._fail(connection, login, str(failed), None)
+            return
+        self._scheduler.effects.append(Send(connection.id, (len(answer).to_bytes(LENGTH_BYTES, "big") + answer,)))
+
+    # Requests: see node/handlers/sasl.py
+
+    def handshake(self, request: Request[SaslHandshakeRequest]) -> Outcome:
+        """The client names a mechanism, to log in or to do so again."""
+        connection, login = request.connection, request.connection.login
+        of_listener = self._mechanisms.of(connection.listener)
+        mechanism = request.body.mechanism
+        illegal = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        if login is None or of_listener is None or login.state is LoginState.FAILED:
+            return illegal
+        if login.state is LoginState.BEGUN:
+            return self._fail(connection, login, "a second handshake", request, illegal)
+        if login.state is LoginState.DONE and not self._begin_again(connection, login):
+            return illegal
+        names = list(of_listener.mechanisms)
+        if mechanism not in of_listener.mechanisms:
+            answer = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
+            return self._fail(connection, login, "the mechanism is not enabled", request, answer, mechanism=mechanism)
+        login.state = LoginState.BEGUN
+        login.headers = request.version > 0
+        login.problem = ""
+        if login.again and mechanism != login.mechanism:
+            login.problem = (
+                f"SASL mechanism '{mechanism}' requested by client is not supported for re-authentication of mechanism "
+                f"'{login.mechanism}'"
+            )
+        login.server = self._mechanisms.server(connection.listener, mechanism)
+        return SaslHandshakeResponse(mechanisms=names)
+
+    def authenticate(self, request: Request[SaslAuthenticateRequest]) -> Outcome:
+        """A token of the client."""
+        connection, login = request.connection, request.connection.login
+        if login is None or login.state is not LoginState.BEGUN:
+            sentence = "SaslAuthenticate request received after successful authentication"
+            return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=sentence)
+        login.knows_lifetimes = login.knows_lifetimes or request.version > 0
+        try:
+            answer, lifetime_ms = self._evaluate(connection, login, bytes(request.body.auth_bytes))
+        except LoginFailed as failed:
+            sentence = failed.told or (
+                f"Authentication failed during {'re-' if login.again else ''}authentication due to invalid credentials "
+                f"with SASL mechanism {'' if login.server is None else login.server.mechanism}"
+            )
+            refusal = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=sentence)
+            return self._fail(connection, login, str(failed), request, refusal)
+        return SaslAuthenticateResponse(error_message=None, auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+
+    def _evaluate(self, connection: Connection, login: Login, token: bytes) -> tuple[bytes, int]:
+        """The answer to a token, and how many ms the login lasts if it is over by that (0: for ever, or it goes on).
+        Raises LoginFailed.
+        """
+        server = login.server
+        assert server is not None, "a login that has begun has a mechanism"
+        if login.problem:
+            raise LoginFailed("another mechanism than before", login.problem)
+        answer = server.evaluate(token)
+        return answer, self._succeed(connection, login, server) if server.complete else 0
+
+    # Ends
+
+    def _succeed(self, connection: Connection, login: Login, server: SaslServer) -> int:
+        """The client is logged in. For how many ms; 0: for ever."""
+        principal = Principal(USER, server.user)
+        if login.again and principal != connection.principal:
+            raise LoginFailed(
+                "another principal than before",
+                f"Cannot change principals during re-authentication from {dotted(connection.principal)}: "
+                f"{dotted(principal)}",
+            )
+        of_listener = self._mechanisms.of(connection.listener)
+        of_mechanism = of_listener and of_listener.mechanisms.get(server.mechanism)
+        lifetimes_ms = [of_mechanism.max_reauth_ms] if of_mechanism and of_mechanism.max_reauth_ms else []
+        if server.expires_at_ms is not None:
+            lifetimes_ms.append(max(0, server.expires_at_ms - self._scheduler.wall.at(self._scheduler.now_ms)))
+        lifetime_ms = min(lifetimes_ms, default=0)
+        login.expires = bool(lifetimes_ms)
+        login.until_ms = self._scheduler.now_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS
+        login.state = LoginState.DONE
+        login.mechanism = server.mechanism
+        login.server = None
+        self._disarm(login)
+        connection.principal = principal
+        login.counters.succeeded(again=login.again, knows_lifetimes=login.knows_lifetimes)
+        if not login.again:
+            self._scheduler.effects.append(LetIn(connection.id))
+        login.again = True
+        return lifetime_ms
+
+    def _begin_again(self, connection: Connection, login: Login) -> bool:
+        """Whether a client that is logged in may log in again: not if its login never ends, nor all the time."""
+        now_ms = self._scheduler.now_ms
+        if not login.expires or now_ms - login.again_ms < LOGIN_AGAIN_PAUSE_MS:
+            return False
+        login.again_ms = now_ms
+        login.until_ms = 0
+        self._limit(connection, login)
+        return True
+
+    def _fail(
+        self,
+        connection: Connection,
+        login: Login,
+        why: str,
+        request: Request[Any] | None,
+        answer: Message | None = None,
+        *,
+        mechanism: str = "",
+    ) -> Outcome:
+        """Ends a login: the connection does nothing more, is answered after a while, and closed."""
+        server, login.server = login.server, None
+        login.state = LoginState.FAILED
+        login.until_ms = 0
+        self._disarm(login)
+        connection.mute(self._scheduler.effects)
+        login.counters.failed(again=login.again)
+        self._journal.login_failed(
+            connection, why, mechanism or ("" if server is None else server.mechanism), server.user if server else ""
+        )
+        end = partial(self._end, connection, request, answer)
+        self._scheduler.timers.at(self._scheduler.now_ms + self._delay_ms, end)
+        return LATER
+
+    def _end(self, connection: Connection, request: Request[Any] | None, answer: Message | None, now_ms: int) -> None:
+        if connection.closed:
+            return
+        if request is not None and answer is not None:
+            self._exit.answer(request, answer, now_ms)
+        self._close(connection, "its login failed")
+
+    def _limit(self, connection: Connection, login: Login) -> None:
+        """Sets the deadline of a login."""
+
+        def late(now_ms: int) -> None:
+            login.timer = None
+            if not connection.closed:
+                login.counters.failed(again=login.again)
+                self._close(connection, f"no login within {self._timeout_ms} ms (penstock.receive.timeout.ms)")
+
+        login.timer = self._scheduler.timers.at(self._scheduler.now_ms + self._timeout_ms, late)
+
+    def _disarm(self, login: Login) -> None:
+        if login.timer is not None:
+            self._scheduler.timers.cancel(login.timer)
+            login.timer = None
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closed."""
+        if connection.login is not None:
+            self._disarm(connection.login)
+
+
+def dotted(principal: Principal) -> str:
+    """A principal as Kafka writes it in an error."""
+    return f"{principal.type}.{principal.name}"

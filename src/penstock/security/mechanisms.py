@@ -1,0 +1,60 @@
+"""Begins logins: the server's side of a mechanism on a listener, and the client's side with this node's credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from penstock.config.sasl import Sasl, SaslListener, SaslLogin
+from penstock.metadata.scram import Credentials, ScramCredential, ScramMechanism
+from penstock.security.plain import PlainClient, PlainServer
+from penstock.security.sasl import SaslClient, SaslServer
+from penstock.security.scram import ScramClient, ScramServer
+
+NONCE_BITS = 160
+DECOY_KEY_BITS = 256
+
+
+class Mechanisms:
+    """See the module's head.
+
+    Args:
+        settings: the present ones. credentials: those of SCRAM at present.
+        nonces: randomness that nobody outside may guess.
+    """
+
+    def __init__(self, settings: Callable[[], Sasl], credentials: Callable[[], Credentials], nonces: Random) -> None:
+        self._settings = settings
+        self._credentials = credentials
+        self._nonces = nonces
+        self._decoy_key = nonces.getrandbits(DECOY_KEY_BITS).to_bytes(DECOY_KEY_BITS // 8, "big")
+
+    def of(self, listener: str) -> SaslListener | None:
+        """What clients can log in with on a listener; None if they need not."""
+        return self._settings().listeners.get(listener)
+
+    def server(self, listener: str, mechanism: str) -> SaslServer:
+        """Begins a login of a client with a mechanism that the listener has."""
+        scram = ScramMechanism.named(mechanism)
+        if scram is None:
+            return PlainServer(self._settings().listeners[listener].mechanisms[mechanism].users)
+        return ScramServer(scram, self._nonce(), partial(self._look_up, scram), self._decoy_key)
+
+    def login(self, listener: str) -> SaslLogin | None:
+        """How this node logs in on a listener of another node; None if it need not."""
+        return self._settings().logins.get(listener)
+
+    def client(self, login: SaslLogin) -> SaslClient:
+        """Begins a login of this node."""
+        scram = ScramMechanism.named(login.mechanism)
+        if scram is None:
+            return PlainClient(login.user, login.password)
+        return ScramClient(scram, login.user, login.password, self._nonce())
+
+    def _nonce(self) -> str:
+        return f"{self._nonces.getrandbits(NONCE_BITS):040x}"
+
+    def _look_up(self, mechanism: ScramMechanism, user: str, token: bool) -> ScramCredential | None:
+        """A user's credential. There are no delegation tokens yet."""
+        return None if token else self._credentials().get((int(mechanism), user))
