@@ -47,6 +47,7 @@ class LocalBroker:
     Attributes:
         bootstrap: `127.0.0.1:port`, for clients; port: its port.
         data_dir: where the logs are.
+        addresses: those of all listeners, by name.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None, data_dir: str | Path | None = None) -> None:
@@ -55,6 +56,7 @@ class LocalBroker:
         self.data_dir = Path(data_dir) if data_dir is not None else Path()
         self.bootstrap = ""
         self.port = 0
+        self.addresses: dict[str, str] = {}
         self._embedded: EmbeddedServer | None = None
 
     def start(self) -> None:
@@ -72,7 +74,8 @@ class LocalBroker:
             self._embedded = None
             self._remove()
             raise
-        self.bootstrap = self._embedded.addresses["PLAINTEXT"]
+        self.addresses = dict(self._embedded.addresses)
+        self.bootstrap = self.addresses["PLAINTEXT"]
         self.port = int(self.bootstrap.rpartition(":")[2])
 
     def stop(self) -> None:
