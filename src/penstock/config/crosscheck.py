@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.config.broker.settings import BrokerSettings
     from penstock.config.topic import TopicConfig
 
-SUPPORTED_SECURITY_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+SUPPORTED_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """What a listener may speak, of `network.SECURITY_PROTOCOLS`."""
 KNOWN_CLASSES = {
     "replica.selector.class": ("org.apache.kafka.common.replica.RackAwareReplicaSelector",),

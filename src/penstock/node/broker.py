@@ -39,6 +39,7 @@ from penstock.metadata.scram import credentials_in
 from penstock.node.audit import Audit
 from penstock.node.bugs import Bugs
 from penstock.node.calls import Calls
+from penstock.node.certified import Certified
 from penstock.node.channel import Channel
 from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
@@ -46,7 +47,7 @@ from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_list import Coordinators
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.duties import Duty
-from penstock.node.effects import Effect, Run
+from penstock.node.effects import Close, Effect, Run
 from penstock.node.exit import ClientQuotas
 from penstock.node.fetches import Fetches, answer_followers, serve_woken
 from penstock.node.gate import AuditedGate, Gate
@@ -74,6 +75,7 @@ from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
 from penstock.security.authorizer import ALLOW_ALL, Authorizer
 from penstock.security.mechanisms import Mechanisms
+from penstock.security.principals import NoMatchingRule
 
 
 class Broker:
@@ -121,6 +123,7 @@ class Broker:
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
         mechanisms = Mechanisms(lambda: state.settings.sasl, lambda: state.scram_credentials, nonces or random)
+        self._certified = Certified(settings)
         self.calls = Calls(
             state,
             scheduler,
@@ -333,14 +336,22 @@ class Broker:
 
     # Events
 
-    def connected(self, connection: int, listener: str, peer: str, now_ms: int) -> None:
-        """A client connected. `connection` is a number the shell never uses again, `listener` a listener's name."""
+    def connected(self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None) -> None:
+        """A client connected. `connection` is a number the shell never uses again, `listener` a listener's name,
+        `subject` that of the certificate which it showed, if it did.
+        """
         assert connection not in self.connections
         settings = self.state.settings
+        try:
+            principal = self._certified.principal(listener, subject)
+        except NoMatchingRule as error:
+            self.scheduler.effects.append(Close(connection, str(error)))
+            return
         self.connections[connection] = Connection(
             connection,
             listener,
             peer,
+            principal=principal,
             max_in_flight=settings.penstock_connection_max_in_flight,
             max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
         )

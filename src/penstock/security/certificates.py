@@ -6,6 +6,9 @@ of attributes and numbers for others; the value of a number, or of no string typ
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import NamedTuple
+
 from penstock.security.stores.der import (
     OBJECT_IDENTIFIER,
     SEQUENCE,
@@ -32,7 +35,9 @@ STRINGS = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E)
 """UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString: what Java prints as text."""
 ESCAPED = frozenset(',=+<>#;"\\')
 BLANK = " \r"
-VERSION_TAG = 0xA0
+VERSION_TAG, EXTENSIONS_TAG = 0xA0, 0xA3
+UTC_TIME = 0x17
+ALTERNATIVE_NAMES = "2.5.29.17"
 
 
 def issuer_and_subject(certificate: bytes) -> tuple[bytes, bytes]:
@@ -43,6 +48,11 @@ def issuer_and_subject(certificate: bytes) -> tuple[bytes, bytes]:
         raise DerError("a certificate that lacks fields")
     issuer, subject = fields[first + 2], fields[first + 4]
     return bytes(issuer.expect(SEQUENCE).whole), bytes(subject.expect(SEQUENCE).whole)
+
+
+def subject_of(certificate: bytes) -> str:
+    """The subject of a certificate as Java prints it. Raises DerError."""
+    return distinguished_name(issuer_and_subject(certificate)[1])
 
 
 def distinguished_name(name: bytes) -> str:
@@ -78,3 +88,47 @@ def escaped(text: str) -> str:
     before = "".join("\\" + each for each in marked[:lead])
     after = "".join("\\" + each for each in core[len(core) - trail :])
     return before + core[: len(core) - trail] + after
+
+
+class Facts(NamedTuple):
+    """What is compared when a certificate takes another one's place. Times in seconds of the epoch."""
+
+    subject: str
+    not_before_s: float
+    not_after_s: float
+    alternative_names: frozenset[bytes]
+
+
+def facts_of(certificate: bytes) -> Facts:
+    """The facts of a certificate. Raises DerError."""
+    fields = only(certificate, SEQUENCE).children()[0].expect(SEQUENCE).children()
+    first = 1 if fields and fields[0].tag == VERSION_TAG else 0
+    subject = distinguished_name(issuer_and_subject(certificate)[1])
+    times = [moment(each) for each in fields[first + 3].expect(SEQUENCE).children()]
+    if len(times) != 2:
+        raise DerError("a validity that is no pair")
+    names: frozenset[bytes] = frozenset()
+    for each in fields[first + 6 :]:
+        if each.tag == EXTENSIONS_TAG:
+            names = alternative_names(only(each.content, SEQUENCE))
+    return Facts(subject, times[0], times[1], names)
+
+
+def alternative_names(extensions: Value) -> frozenset[bytes]:
+    """The encoded subject alternative names. Raises DerError."""
+    for extension in extensions.children():
+        parts = extension.expect(SEQUENCE).children()
+        if len(parts) >= 2 and object_identifier(parts[0].content) == ALTERNATIVE_NAMES:
+            return frozenset(bytes(each.whole) for each in only(parts[-1].content, SEQUENCE).children())
+    return frozenset()
+
+
+def moment(value: Value) -> float:
+    """A UTCTime or GeneralizedTime in seconds of the epoch. Raises DerError."""
+    text = str(bytes(value.content), "ascii", "replace")
+    if value.tag == UTC_TIME:
+        text = ("19" if text[:2] >= "50" else "20") + text
+    try:
+        return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        raise DerError("a time that is none") from None

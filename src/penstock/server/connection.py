@@ -51,6 +51,7 @@ class Pause(IntFlag):
     ANSWERS = 2
     MEMORY = 4
     CLOSING = 8
+    HANDSHAKE = 16
 
 
 class ConnectionHost(WriterHost, Protocol):
@@ -189,6 +190,7 @@ class SocketConnection:
             self.side.established(self)
         else:
             self._host.frame_begins(self)  # a handshake has its deadline too
+            self.transport.on_step = self._stepped
             try:
                 self._shake_hands()
             except Exception as error:  # a bug: it is this connection's end alone
@@ -199,13 +201,23 @@ class SocketConnection:
         try:
             self.transport.shake_hands()
         except (BlockingIOError, InterruptedError):
+            if self.transport.stepping:
+                self.pause(Pause.HANDSHAKE)
             return
         except OSError as error:
-            self._host.lose(self, f"handshake failed: {error}")
+            end = self._host.refuse if self.number > 0 else self._host.lose
+            end(self, f"handshake failed: {error}")
             return
         if self.transport.ready:
             self._host.frame_arrived(self)
             self.side.established(self)
+
+    def _stepped(self) -> None:
+        """A step of the handshake, which ran elsewhere, has ended."""
+        if not self.closed:
+            self._pauses &= ~Pause.HANDSHAKE
+            self.on_readable()
+            self._watch()
 
     # Reading
 
@@ -222,7 +234,7 @@ class SocketConnection:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            host.lose(self, f"receive failed: {error.strerror}")
+            host.lose(self, f"receive failed: {error.strerror or error}")
         except Exception as error:  # a bug in the node: it must not be a weapon against other clients
             host.lose_by_bug(self, error)
         if self.transport.waiting:

@@ -89,6 +89,18 @@ LATE_MAX_MS = 1_000
 """How late an event may come whose time had come; what is beyond is time in which the process did not run."""
 PEER_ANSWER_MAX_BYTES = 256 * MiB
 """One answer of another node; a longer one closes the connection."""
+RECORD_BYTES = 16 * KiB
+"""Plain bytes of one TLS record, the most that the protocol allows; what is more goes into further records."""
+JOINED_CHUNK_MAX_BYTES = 4 * KiB
+"""Chunks of an answer up to so much are joined before they are encrypted; larger ones are encrypted as they lie."""
+SEALED_MAX_BYTES = 256 * KiB
+"""Encrypted at once for one connection, and held at most while its socket takes no more; the rest waits plain."""
+HANDSHAKE_MAX_BYTES = 256 * KiB
+"""What a TLS handshake may bring, certificates included; with more the connection is closed."""
+HANDSHAKE_STEPS_MAX = 10_000
+"""Steps of TLS handshakes that wait for a thread; with more waiting, a new connection is closed."""
+STORE_LOOK_S = 2.0
+"""How often the files of key and trust stores are looked at for a change."""
 
 CLIENTS_SHARE = 0.75
 """Of the descriptors beyond the reserved ones, what clients may have; the rest is for log files."""

@@ -49,7 +49,7 @@ class LinksHost(connection.ConnectionHost, Protocol):
         """Sets the options of a new socket."""
         ...
 
-    def transport_of(self, listener: str, sock: socket.socket) -> Transport: ...
+    def transport_of(self, listener: str, sock: socket.socket, host: str | None) -> Transport: ...
 
     def guarded(self, work: Callable[[], None]) -> None:
         """Runs a callback of the loop."""
@@ -200,7 +200,7 @@ class Links:
     def _made(self, dialling: Dialling) -> None:
         dial, sock = dialling.dial, dialling.socket
         assert sock is not None
-        transport = self._host.transport_of(dial.listener, sock)
+        transport = self._host.transport_of(dial.listener, sock, dial.host)
         dialling.socket = None
         del self._dialling[dial.link]
         peer = f"{bracketed(dial.host)}:{dial.port}"

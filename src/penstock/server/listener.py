@@ -18,6 +18,8 @@ from penstock.server.shell import Shell
 logger = events("server.listener")
 
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
+LACKS = {"PLAINTEXT": "encryption or passwords", "SASL_PLAINTEXT": "encryption"}
+"""What a listener lacks that anybody can reach, by its security protocol."""
 NO_DESCRIPTOR_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -44,10 +46,9 @@ class Listener:
         self.endpoint = Endpoint(endpoint.listener, endpoint.security_protocol, host, port)
         self._spare: int | None = None
         self._shell: Shell | None = None
-        if not is_loopback(host):
-            logger.warning(
-                "this listener is open to the network without encryption or passwords", address=self.endpoint
-            )
+        lacks = LACKS.get(endpoint.security_protocol)
+        if lacks is not None and not is_loopback(host):
+            logger.warning(f"this listener is open to the network without {lacks}", address=self.endpoint)
 
     @property
     def address(self) -> str:

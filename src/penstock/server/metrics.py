@@ -14,6 +14,7 @@ from penstock.node.metrics import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Sample
 if TYPE_CHECKING:
     from penstock.server.histogram import Histogram
     from penstock.server.shell import Shell
+    from penstock.server.tls import Tls
 
 STARTED_S = time.time()
 """When this was imported: a server's process does so as it starts."""
@@ -53,6 +54,21 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
         yield Sample("penstock_worker_processes", GAUGE, "Worker processes.", sum(each.processes for each in pools))
         yield Sample("penstock_worker_tasks_total", COUNTER, "Tasks done by workers.", sum(each.done for each in pools))
         yield Sample("penstock_worker_tasks_failed_total", COUNTER, text, sum(each.failed for each in pools))
+
+
+def tls_samples(tls: Tls) -> Iterator[Sample]:
+    """Metrics of keys and handshakes; none if no listener speaks TLS."""
+    if not tls.watched:
+        return
+    text = "Days until the certificate of a listener expires."
+    for listener, days in tls.days_left().items():
+        yield Sample("penstock_tls_certificate_days_left", GAUGE, text, round(days, 3), {"listener": listener})
+    text = "Changes of key and trust stores that were taken over."
+    yield Sample("penstock_tls_reloads_total", COUNTER, text, tls.reloads)
+    text = "Changes of key and trust stores that could not be used."
+    yield Sample("penstock_tls_reloads_failed_total", COUNTER, text, tls.failed_reloads)
+    text = "Steps of handshakes that run or wait for a thread."
+    yield Sample("penstock_tls_handshake_steps", GAUGE, text, tls.handshake_steps)
 
 
 def process_samples() -> Iterator[Sample]:

@@ -47,7 +47,7 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
     """Starts the node, waits for a signal or its failure, stops it."""
     stop = asyncio.Event()
     server = Server(settings)
-    install_signal_handlers(stop)
+    install_signal_handlers(stop, server.reload_stores)
     starting = asyncio.ensure_future(server.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -73,8 +73,8 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
     return 1 if server.failure is not None else 0
 
 
-def install_signal_handlers(stop: asyncio.Event) -> None:
-    """SIGTERM and SIGINT set `stop`; a further one ends the process as a crash would."""
+def install_signal_handlers(stop: asyncio.Event, reload: Callable[[], None]) -> None:
+    """SIGTERM and SIGINT set `stop`; a further one ends the process as a crash would. SIGHUP calls `reload`."""
 
     def handle(number: int) -> None:
         if stop.is_set():
@@ -84,6 +84,7 @@ def install_signal_handlers(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, handle, number)
+    loop.add_signal_handler(signal.SIGHUP, reload)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -31,9 +31,10 @@ from penstock.server.clock import Clock
 from penstock.server.directories import Directories
 from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
-from penstock.server.metrics import process_samples, shell_samples
+from penstock.server.metrics import process_samples, shell_samples, tls_samples
 from penstock.server.pace import Pace
 from penstock.server.shell import Shell
+from penstock.server.tls import Tls
 from penstock.server.workers import Workers
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Server:
         self._listeners: list[Listener] = []
         self._directories: Directories | None = None
         self._http: HttpEndpoint | None = None
+        self._tls: Tls | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._started = False
         self._stopping = False
 
@@ -141,11 +144,14 @@ class Server:
         """All metrics of the node, the shell and the process; in steps, with None between some."""
         yield from self.broker.metrics_in_steps()
         yield from shell_samples(self.shell)
+        if self._tls is not None:
+            yield from tls_samples(self._tls)
         yield from process_samples()
 
     def _open(self) -> None:
         settings = self.settings
         limits = ShellLimits.of(settings, descriptor_limit())
+        tls = self._tls = Tls(settings, asyncio.get_running_loop())
         self._listeners = bind_all(settings.listener_endpoints, limits.receive_buffer_bytes)
         self._directories = Directories(settings, durable=self._durable, descriptors_max=limits.files_max)
         self.broker = Broker(
@@ -173,7 +179,11 @@ class Server:
             lane_threads=settings.penstock_lane_threads,
             workers=Workers({directory.index: directory.path for directory in self._directories.all}, pace=pace),
             on_turn_end=self._look,
+            transport_of=tls.transport,
         )
+        tls.warn_of_expiry()
+        if tls.watched:
+            self._looking = asyncio.ensure_future(self._look_at_stores(tls))
         self._started = True
         self.broker.start(self._advertised(), self.shell.now_ms, controller_endpoints=self._controller_endpoints())
         self.shell.kick()
@@ -202,6 +212,17 @@ class Server:
             for each in self.settings.controller_endpoints
         ]
 
+    async def _look_at_stores(self, tls: Tls) -> None:
+        """Takes over changed keys and trust as long as the node runs."""
+        while True:
+            await tls.wait()
+            await tls.look(self.broker.settings)
+
+    def reload_stores(self) -> None:
+        """Has key and trust stores looked at now, not only in a while: what SIGHUP asks for."""
+        if self._tls is not None:
+            self._tls.look_now()
+
     def _look(self) -> None:
         """After each turn of the shell: checks whether the node has become ready, stopped, or failed."""
         failure = self.shell.broken or self.broker.failure
@@ -227,6 +248,10 @@ class Server:
         self.http_address = await self._http.start(self.settings.penstock_metrics_listener)
 
     async def _close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+            self._looking = None
         if self._http is not None:
             await self._http.stop()
             self._http = None
@@ -234,6 +259,9 @@ class Server:
             listener.stop_accepting()
         if self._started:
             self.shell.stop()
+        if self._tls is not None:
+            self._tls.close()
+            self._tls = None
         if self._directories is not None:
             self._directories.close()
             self._directories = None

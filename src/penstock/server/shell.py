@@ -22,6 +22,8 @@ from penstock.log.disk import Disk, Operation
 from penstock.node.effects import Effect, LetIn, PauseReading, ResumeReading, Run, Send
 from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.protocol.frames import foreign_protocol
+from penstock.security.certificates import subject_of
+from penstock.security.stores.der import DerError
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock
 from penstock.server.connection import Pause, Receiver, SocketConnection
@@ -301,7 +303,7 @@ class Shell:
             sock.close()
             return
         try:
-            transport = self.transport_of(listener, sock)
+            transport = self.transport_of(listener, sock, None)
         except Exception as error:
             sock.close()
             self.node.bug("connection", f"a new connection of {address}", error)
@@ -316,7 +318,6 @@ class Shell:
             heappush(self._idle_checks, (self.now_ms + limits.idle_ms, number))
             self._sweep_soon()
         try:
-            self.node.connected(number, listener, peer, self.now_ms)
             connection.start()
         except Exception as error:
             self.lose_by_bug(connection, error)
@@ -340,17 +341,25 @@ class Shell:
         return self.node.received
 
     def established(self, connection: SocketConnection) -> None:
-        """Does nothing: a client sends first."""
+        """Tells the node of a client, with the subject of its certificate if it showed one."""
+        certificate = connection.transport.certificate
+        try:
+            subject = None if certificate is None else subject_of(certificate)
+        except DerError as error:
+            self.refuse(connection, f"the subject of its certificate cannot be read: {error}")
+            return
+        self.node.connected(connection.number, connection.listener, connection.peer, self.now_ms, subject)
 
     def frame_too_large(self, size_bytes: int) -> str:
         """The reason for closing a client's connection whose frame is larger than socket.request.max.bytes."""
         if (spoken := foreign_protocol(size_bytes)) is not None:
-            return f"the client speaks {spoken}, this listener is PLAINTEXT"
+            return f"the client speaks {spoken}, this listener does not"
         return f"request of {size_bytes} bytes; socket.request.max.bytes is {self.largest_bytes}"
 
     def lost(self, connection: SocketConnection, reason: str) -> None:
-        """Tells the node that a client is gone."""
-        self.node.disconnected(connection.number, self.now_ms)
+        """Tells the node that a client is gone, if it knew that one."""
+        if connection.transport.ready:
+            self.node.disconnected(connection.number, self.now_ms)
         self._end_turn_soon()
 
     def left(self, connection: SocketConnection) -> None:

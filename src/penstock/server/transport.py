@@ -1,4 +1,5 @@
-"""The bytes of one socket, in both directions. TLS goes here: a second `Transport` beside `PlainTransport`.
+"""The bytes of one socket, in both directions: what a transport is, and the one without encryption. The one with it is
+`server.tls_transport`.
 
 A transport may have a handshake (`shake_hands`), which must be over before anything else is read or written. An
 encrypting transport holds bytes back in both directions: decrypted ones that are `waiting` to be read, although the
@@ -18,7 +19,20 @@ from penstock.log.disk import Buffer
 
 
 class Transport(Protocol):
-    """The bytes of a connection. All methods but `close` may raise OSError; BlockingIOError means "not now"."""
+    """The bytes of a connection. All methods but `close` may raise OSError; BlockingIOError means "not now".
+
+    Attributes:
+        stepping: a step of the handshake runs elsewhere; nothing else may be asked meanwhile.
+        on_step: called on the loop when such a step has ended. certificate: the other side's (DER), if it showed one.
+    """
+
+    on_step: Callable[[], None]
+
+    @property
+    def stepping(self) -> bool: ...
+
+    @property
+    def certificate(self) -> bytes | None: ...
 
     @property
     def ready(self) -> bool:
@@ -64,22 +78,31 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
-Transports = Callable[[str, socket.socket], Transport]
-"""Makes the transport of a new socket, by the name of the listener."""
+Transports = Callable[[str, socket.socket, str | None], Transport]
+"""Makes the transport of a new socket, by the name of the listener, and by the host that was dialled, None for a client
+that was accepted.
+"""
+
+
+def nothing() -> None:
+    """For a transport that nobody waits for."""
 
 
 class PlainTransport:
     """A socket without encryption."""
 
-    __slots__ = ("_socket", "close", "fileno", "receive_into", "send", "send_many")
+    __slots__ = ("_socket", "close", "fileno", "on_step", "receive_into", "send", "send_many")
 
     ready = True
+    stepping = False
+    certificate = None
     waiting = False
     unsent = False
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self.fileno = sock.fileno
+        self.on_step = nothing
         self.receive_into = sock.recv_into
         self.send = sock.send
         self.send_many = sock.sendmsg
@@ -95,6 +118,6 @@ class PlainTransport:
         return True
 
 
-def plain(_listener: str, sock: socket.socket) -> PlainTransport:
-    """A plain transport for any listener, since all of them are PLAINTEXT."""
+def plain(_listener: str, sock: socket.socket, _host: str | None = None) -> PlainTransport:
+    """A plain transport for any listener."""
     return PlainTransport(sock)

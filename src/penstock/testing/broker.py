@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import ssl
 import struct
 import tempfile
 import time
@@ -22,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from penstock.cli.dev_data import check_fit
+from penstock.client.tls import client_context, read_material
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.api import APIS, ApiKey
@@ -45,9 +47,9 @@ class LocalBroker:
         data_dir: keep the data there (made and formatted if need be, not removed); None for a temporary directory.
 
     Attributes:
-        bootstrap: `127.0.0.1:port`, for clients; port: its port.
+        bootstrap: `127.0.0.1:port`, of the first listener for clients; port: its port.
+        addresses: of all listeners, by name.
         data_dir: where the logs are.
-        addresses: those of all listeners, by name.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None, data_dir: str | Path | None = None) -> None:
@@ -56,8 +58,9 @@ class LocalBroker:
         self.data_dir = Path(data_dir) if data_dir is not None else Path()
         self.bootstrap = ""
         self.port = 0
-        self.addresses: dict[str, str] = {}
+        self.addresses: Mapping[str, str] = {}
         self._embedded: EmbeddedServer | None = None
+        self._context: ssl.SSLContext | None = None
 
     def start(self) -> None:
         """Starts the broker; returns when it serves. Raises ConfigError if `data_dir` has what is no node's."""
@@ -74,9 +77,14 @@ class LocalBroker:
             self._embedded = None
             self._remove()
             raise
-        self.addresses = dict(self._embedded.addresses)
-        self.bootstrap = self.addresses["PLAINTEXT"]
+        self.addresses = self._embedded.addresses
+        endpoint = settings.advertised_endpoints[0]
+        self.bootstrap = self.addresses[endpoint.listener]
         self.port = int(self.bootstrap.rpartition(":")[2])
+        self._context = None
+        if endpoint.security_protocol == "SSL":
+            values = settings.of_listener(endpoint.listener)
+            self._context = client_context(values, read_material(values), check_host_name=False)
 
     def stop(self) -> None:
         """Stops the broker cleanly and removes its temporary directory. Twice is no error."""
@@ -98,12 +106,17 @@ class LocalBroker:
     def request(self, key: ApiKey, version: int, message: Any) -> Any:
         """Sends one request on a connection of its own and returns the answer."""
         api = APIS[key]
-        with socket.create_connection(("127.0.0.1", self.port), REQUEST_TIMEOUT_S) as connection:
+        with self._connect() as connection:
             for chunk in encode_request(api, version, 0, "penstock-testing", message):
                 assert isinstance(chunk, bytes | bytearray | memoryview)
                 connection.sendall(chunk)
             (size,) = struct.unpack(">i", receive(connection, 4))
             return decode_response(api, version, receive(connection, size))[1]
+
+    def _connect(self) -> socket.socket:
+        host = self.bootstrap.rpartition(":")[0].strip("[]")
+        connection = socket.create_connection((host, self.port), REQUEST_TIMEOUT_S)
+        return connection if self._context is None else self._context.wrap_socket(connection)
 
     def __enter__(self) -> Self:
         self.start()

@@ -36,6 +36,7 @@ class FakeNode:
     frames: list[tuple[int, bytes]] = field(default_factory=list)
     kept: list[memoryview] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
+    subjects: dict[int, str | None] = field(default_factory=dict)
     up: list[int] = field(default_factory=list)
     answers: list[tuple[int, bytes]] = field(default_factory=list)
     links_lost: list[tuple[int, str]] = field(default_factory=list)
@@ -51,8 +52,8 @@ class FakeNode:
     def answer(self, connection: int, frame: bytes) -> list[Effect]:
         return [Send(connection, [framed(frame)])]
 
-    def connected(self, connection: int, listener: str, peer: str, now_ms: int) -> None:
-        pass
+    def connected(self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None) -> None:
+        self.subjects[connection] = subject
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
         self.frames.append((connection, bytes(frame)))

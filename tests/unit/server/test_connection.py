@@ -296,7 +296,7 @@ def test_a_client_of_another_protocol_is_named_once_in_a_while(
         client.send(sent)
         world.run_until(lambda: not world.shell.connections)
     (line,) = caplog.messages
-    assert f"the client speaks {spoken}, this listener is PLAINTEXT" in line
+    assert f"the client speaks {spoken}, this listener does not" in line
 
 
 def test_a_turn_that_begins_outside_of_a_callback_has_the_time_of_then(world: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.log.disk import Buffer
 from penstock.node.effects import Dial, PauseReading, ResumeReading, Send, SendTo
-from penstock.server.transport import Transport, plain
+from penstock.server.transport import Transport, nothing, plain
 
 HELLO = b"hello"
 MASK = bytes(each ^ 0x5A for each in range(256))
@@ -38,6 +38,9 @@ class MaskingTransport:
         self._received = bytearray()
         self._unsent = bytearray()
         self.ready = False
+        self.stepping = False
+        self.certificate: bytes | None = None
+        self.on_step: Callable[[], None] = nothing
         self.fileno = sock.fileno
         self.close = sock.close
 
@@ -90,7 +93,7 @@ class MaskingTransport:
         return not self._unsent
 
 
-def masking(_listener: str, sock: socket.socket) -> MaskingTransport:
+def masking(_listener: str, sock: socket.socket, _host: str | None) -> MaskingTransport:
     return MaskingTransport(sock)
 
 
@@ -211,7 +214,7 @@ def test_a_bug_in_a_handshake_ends_that_connection_alone(make_world: Callable[..
         def shake_hands(self) -> None:
             raise ZeroDivisionError
 
-    world = make_world(transport_of=lambda listener, sock: Broken(sock))
+    world = make_world(transport_of=lambda listener, sock, host: Broken(sock))
     world.connect()
     world.settle()
     assert world.node.lost == [1]
@@ -226,7 +229,7 @@ class Unmade:
         self.numbers = numbers
         self.count = 0
 
-    def __call__(self, listener: str, sock: socket.socket) -> Transport:
+    def __call__(self, listener: str, sock: socket.socket, _host: str | None) -> Transport:
         self.count += 1
         if self.count in self.numbers:
             raise self.error

@@ -48,6 +48,9 @@ class OwnSettings(Group):
     penstock_lane_threads = Setting("penstock.lane.threads", INT, default=2, at_least=1, at_most=64).documented(
         "Threads of one log directory, for reads that miss the page cache, forcing to disk, and file changes."
     )
+    penstock_tls_handshake_threads = Setting(
+        "penstock.tls.handshake.threads", INT, default=2, at_least=1, at_most=64
+    ).documented("Threads that TLS handshakes run in, so that they hold up nothing else.")
     penstock_metrics_listener = Setting("penstock.metrics.listener", STRING, default="").documented(
         "Address of the HTTP endpoint with /metrics, /healthz and /readyz, host:port; empty for none."
     )
