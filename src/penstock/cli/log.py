@@ -125,7 +125,9 @@ def lines_of(path: str, told: Callable[[int], None], *, records: bool, verify: b
     log. `told` gets the number of bytes of each read.
     """
     from penstock.cli.told_disk import ToldDisk
+    from penstock.log.directory import METADATA_LOG
     from penstock.log.dump import kind_of
+    from penstock.log.names import LOG
 
     try:
         kind = kind_of(path)
@@ -140,6 +142,9 @@ def lines_of(path: str, told: Callable[[int], None], *, records: bool, verify: b
     try:
         if verify:
             yield from verified(kind, disk, name)
+        elif kind == LOG:
+            of_metadata = os.path.basename(os.path.dirname(full)) == METADATA_LOG
+            yield from describe_log(disk, name, records, of_metadata=of_metadata)
         else:
             yield from DESCRIBERS[kind](disk, name, records)
     except StorageError as error:
@@ -166,17 +171,17 @@ def verified(kind: str, disk: Disk, name: str) -> Iterator[Line]:
             yield line
 
 
-def describe_log(disk: Disk, name: str, records: bool) -> Iterator[Line]:
+def describe_log(disk: Disk, name: str, records: bool, *, of_metadata: bool = False) -> Iterator[Line]:
     from penstock.log import dump
 
     for found in dump.describe_log(disk, name, deep=records):
         if isinstance(found, dump.BatchDescription):
-            yield batch_line(found, records)
+            yield batch_line(found, records, of_metadata=of_metadata)
         else:
             yield problem_line(found, "position")
 
 
-def batch_line(found: BatchDescription, records: bool) -> Line:
+def batch_line(found: BatchDescription, records: bool, *, of_metadata: bool = False) -> Line:
     from penstock.cli.times import timestamp_text
 
     header = found.header
@@ -200,16 +205,18 @@ def batch_line(found: BatchDescription, records: bool) -> Line:
     if found.problem:
         line["problem"] = found.problem
     if records:
-        line["records"] = [record_line(record) for record in found.records]
+        line["records"] = [record_line(record, of_metadata=of_metadata) for record in found.records]
     return line
 
 
-def record_line(record: Record) -> Line:
+def record_line(record: Record, *, of_metadata: bool) -> Line:
+    from penstock.cli.log_secrets import hidden
+
     line: Line = {
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
         "key": shown(record.key),
-        "value": shown(record.value),
+        "value": (hidden(record.value) if of_metadata else None) or shown(record.value),
     }
     if record.headers:
         line["headers"] = [[name, shown(value)] for name, value in record.headers]

@@ -222,12 +222,8 @@ def test_kafka_configs_sets_and_deletes_passwords(secured: Secured, tools: Toolb
         CONFIGS, secured.plain, "--alter", *entity, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=carols]"
     )
     assert (added.status, added.error) == (0, ""), added
-    (info,) = (
-        AdminClient({"bootstrap.servers": secured.plain})
-        .describe_user_scram_credentials(["carol"])["carol"]
-        .result(30)
-        .scram_credential_infos
-    )
+    admin = AdminClient({"bootstrap.servers": secured.plain})
+    (info,) = admin.describe_user_scram_credentials(["carol"])["carol"].result(30).scram_credential_infos
     assert info.iterations == 8192
     properties = client_properties(tmp_path, "SCRAM-SHA-256", "carols", "carol")
     produced = tools.run(PRODUCER, secured.address, "--topic", "carol", "--command-config", properties, stdin="c\n")

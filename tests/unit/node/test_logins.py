@@ -20,10 +20,17 @@ from support.logins import (
 )
 from support.requests import batch, produce
 
+from penstock.config.jaas import PLAIN_MODULE
 from penstock.errors import ErrorCode
 from penstock.node.limits import LOGIN_FAILURES_LOGGED_PER_S
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from penstock.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
@@ -243,6 +250,28 @@ def test_a_changed_password_counts_at_the_next_login() -> None:
     late.send(SaslAuthenticateRequest(auth_bytes=data), 2)
     node.advance(DELAY_MS)
     assert late.receive().error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_users_of_plain_change_while_the_node_runs(caplog: pytest.LogCaptureFixture) -> None:
+    node = secured()
+    name = "listener.name.secured.plain.sasl.jaas.config"
+    for user, code in (('user_carol="canary"', 0), ('user_carol="canary', ErrorCode.INVALID_REQUEST)):
+        config = AlterableConfig(name=name, value=f"{PLAIN_MODULE} required {user};")
+        resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
+        answer = node.connect().ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        assert answer.responses[0].error_code == code
+        assert "canary" not in str(answer)
+        log_in(node.connect(SECURED), "carol", "PLAIN", "canary")
+    late = node.connect(SECURED)
+    handshake(late)
+    late.send(SaslAuthenticateRequest(auth_bytes=client_of("PLAIN", "alice").first()), 2)
+    node.advance(DELAY_MS)
+    assert late.receive().error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    described = node.connect().ask(
+        DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=4, resource_name="1")]), 4
+    )
+    assert name in str(described)
+    assert "canary" not in str(described) + caplog.text
 
 
 # Logging in again
