@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from interop.kafka_peer import KafkaPeer
-from support.certificates import Authority
 from support.processes import free_ports
+from support.tls import Authority
 
 from penstock.config.jaas import PLAIN_MODULE, SCRAM_MODULE
 
@@ -29,13 +29,12 @@ class SecuredKafka(KafkaPeer):
     def __init__(self, directory: Path | str | None = None, **more: Any) -> None:
         super().__init__(directory, **more)
         self.secured = self.brief = ""
-        self.authority = Authority()
         self.trust_file = Path()
 
     def write_configuration(self) -> None:
         super().write_configuration()
-        identity = self.authority.issue("broker").write(self.directory)
-        self.trust_file = self.authority.write(self.directory)
+        identity = Authority(self.directory).store("broker")
+        self.trust_file = identity.trust
         self.secured, self.brief = (f"127.0.0.1:{port}" for port in free_ports(2))
         before = self.config_file.read_text()
         plain = next(line for line in before.splitlines() if line.startswith("listeners="))
@@ -44,7 +43,7 @@ class SecuredKafka(KafkaPeer):
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL,BRIEF:SASL_PLAINTEXT",
             "inter.broker.listener.name=PLAINTEXT",
             "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-            f"ssl.keystore.type=PEM\nssl.keystore.location={identity}",
+            f"ssl.keystore.type=PEM\nssl.keystore.location={identity.pem}",
             f"ssl.truststore.type=PEM\nssl.truststore.location={self.trust_file}",
             f"listener.name.brief.connections.max.reauth.ms={SHORT_LOGIN_MS}",
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -1,7 +1,7 @@
 """Spark as an ordinary user of a secured cluster: reads, writes, streams and loads; and no secret shows anywhere.
 
-One driver does all of it with the event log on; then everything that it has printed, logged or left in files is searched
-for the canaries that its options had.
+One driver does all of it with the event log on; then everything that it has printed, logged or left in files is
+searched for the canaries that its options had.
 """
 
 from __future__ import annotations
@@ -11,23 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from interop.security.secured_penstock import PASSWORD, SecuredPenstock
+from support.tls import PASSWORD as STORE_PASSWORD
 
-from penstock.config.jaas import PLAIN_MODULE
 from penstock.errors import PenstockError
-from penstock.testing.broker import LocalBroker
 
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
 
 from penstock.spark.java import find_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-PASSWORD, TRUST = "canary-of-alice", "canary-of-a-store"
-SETTINGS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,SECURED://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_PLAINTEXT",
-    "listener.name.secured.sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.secured.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="{PASSWORD}";',
-}
 DRIVER = """
 import sys
 from pathlib import Path
@@ -37,13 +30,9 @@ from penstock.spark.read.group_listener import GroupListener
 from penstock.spark.security import security_of
 from penstock.spark.session import session
 
-bootstrap, directory, module, password, trust = sys.argv[1:]
+bootstrap, directory, password, *given = sys.argv[1:]
 Path(directory, "log").mkdir()
-options = {
-    "kafka.bootstrap.servers": bootstrap, "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN",
-    "kafka.sasl.jaas.config": f'{module} required username="alice" password="{password}";',
-    "kafka.ssl.truststore.password": trust,
-}
+options = {"kafka.bootstrap.servers": bootstrap, **dict(zip(given[::2], given[1::2]))}
 spark = session("a secured cluster", master="local[1]", settings={
     "spark.eventLog.enabled": "true", "spark.eventLog.dir": Path(directory, "log").as_uri(),
     "spark.eventLog.compress": "false"})
@@ -94,18 +83,18 @@ spark.stop()
 """
 
 
-def test_all_of_spark_works_and_shows_no_secret(tmp_path: Path) -> None:
+def test_all_of_spark_works_and_shows_no_secret(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         find_java()
     except PenstockError as error:
         pytest.skip(str(error))
-    with LocalBroker(SETTINGS) as broker:
+    with SecuredPenstock(tmp_path_factory.mktemp("broker")) as broker:
         broker.create_topic("one", 2)
         broker.create_topic("two", 1)
-        words = [broker.addresses["SECURED"], str(tmp_path), PLAIN_MODULE, PASSWORD, TRUST]
-        ended = subprocess.run(
-            [sys.executable, "-c", DRIVER, *words], capture_output=True, text=True, timeout=280, check=False, cwd=tmp_path
-        )
+        options = {**broker.store.properties(), **broker.properties()}
+        given = [part for name, text in options.items() for part in (f"kafka.{name}", text)]
+        words = [sys.executable, "-c", DRIVER, broker.secured, str(tmp_path), PASSWORD, *given]
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False, cwd=tmp_path)
     printed = ended.stdout + ended.stderr
     assert ended.returncode == 0, printed[-6000:]
     assert printed.count("refuses the login of alice by PLAIN") >= 2
@@ -113,7 +102,7 @@ def test_all_of_spark_works_and_shows_no_secret(tmp_path: Path) -> None:
     logged = "".join(path.read_text() for path in (tmp_path / "log").rglob("*") if path.is_file())
     assert "SparkListenerSQLExecutionStart" in logged
     assert any("checkpoint" in path.parts for path in files)
-    for canary in (PASSWORD, TRUST):
+    for canary in (PASSWORD, STORE_PASSWORD):
         shown = [str(path.relative_to(tmp_path)) for path in files if canary.encode() in path.read_bytes()]
         assert shown == []
         lines = [line[:300] for line in printed.splitlines() if canary in line]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from support.certificates import Authority, Identity
 from support.secured_broker import SecuredBroker, server_context
+from support.tls import PASSWORD, Authority, KeyStore
 
 from penstock.client.client import Client
 from penstock.client.connection import BrokerConnection
@@ -22,17 +23,24 @@ from penstock.errors import AuthenticationError, ConfigError, PenstockError, Unr
 from penstock.protocol.messages.metadata_request import MetadataRequest
 
 SECRET = "s3cret-canary"
+DAY = timedelta(days=1)
 TIMEOUT_MS = 20_000
 
 
 @pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="module")
-def server(authority: Authority) -> Identity:
-    return authority.issue("broker")
+def server(authority: Authority) -> KeyStore:
+    return authority.store("broker")
+
+
+def foreign(directory: Path, name: str) -> KeyStore:
+    """The key of an authority that nobody trusts."""
+    (directory / "foreign").mkdir()
+    return Authority(directory / "foreign", "Foreign CA").store(name)
 
 
 def jaas(mechanism: str, user: str, password: str) -> str:
@@ -50,7 +58,7 @@ def tls(authority: Authority, **more: str) -> ClientSecurity:
     properties = {
         "security.protocol": "SSL",
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": authority.pem,
+        "ssl.truststore.certificates": authority.trust.read_text(),
     }
     return client_security({**properties, **{name.replace("_", "."): text for name, text in more.items()}})
 
@@ -130,28 +138,30 @@ def test_a_server_that_does_not_know_the_password_is_not_believed(monkeypatch: p
     )
 
 
-def test_tls_and_a_login(authority: Authority, server: Identity, tmp_path: Path) -> None:
-    broker = SecuredBroker(tls=server_context(str(server.write(tmp_path))), users={"alice": SECRET})
+def test_tls_and_a_login(authority: Authority, server: KeyStore, tmp_path: Path) -> None:
+    broker = SecuredBroker(tls=server_context(str(server.pem)), users={"alice": SECRET})
     security = login(
         "SCRAM-SHA-512",
         security_protocol="SASL_SSL",
         ssl_truststore_type="PEM",
-        ssl_truststore_location=str(authority.write(tmp_path)),
+        ssl_truststore_location=str(authority.trust),
     )
     assert ask(broker, security) == "alice"
 
 
-def test_a_client_shows_its_certificate(authority: Authority, server: Identity, tmp_path: Path) -> None:
-    context = server_context(str(server.write(tmp_path)), trust_file=str(authority.write(tmp_path)))
-    mine = authority.issue("client").write(tmp_path)
-    security = tls(authority, ssl_keystore_type="PEM", ssl_keystore_location=str(mine))
+def test_a_client_shows_its_certificate(authority: Authority, server: KeyStore, tmp_path: Path) -> None:
+    context = server_context(str(server.pem), trust_file=str(authority.trust))
+    mine = authority.store("client")
+    by_pem = tls(authority, ssl_keystore_type="PEM", ssl_keystore_location=str(mine.pem))
+    assert ask(SecuredBroker(tls=context), by_pem) == "nobody"
+    security = tls(authority, ssl_keystore_location=str(mine.path), ssl_keystore_password=PASSWORD)
     assert ask(SecuredBroker(tls=context), security) == "nobody"
     # with TLS 1.3 the server objects after the handshake, and its alert may be lost as it closes the connection
     said = refusal(SecuredBroker(tls=context), tls(authority), PenstockError)
     assert "wants a certificate" in said
     assert "ssl.keystore.location names the client's certificate" in said
-    foreign = Authority("foreign").issue("intruder").write(tmp_path)
-    theirs = tls(authority, ssl_keystore_type="PEM", ssl_keystore_location=str(foreign))
+    intruder = foreign(tmp_path, "intruder").pem
+    theirs = tls(authority, ssl_keystore_type="PEM", ssl_keystore_location=str(intruder))
     assert "certificate of th" in refusal(SecuredBroker(tls=context), theirs, PenstockError)
 
 
@@ -173,30 +183,30 @@ def test_a_refused_certificate_of_the_client_is_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("issue", "why"),
     [
-        (lambda authority: authority.issue("old", days=(-2, -1)), "has expired"),
-        (lambda authority: authority.issue("young", days=(1, 2)), "is not valid yet"),
-        (lambda authority: Authority("foreign").issue("foreign"), "comes from an authority that is not trusted"),
-        (lambda authority: authority.issue("other", names=("other",), addresses=()), "is not for the name 127.0.0.1"),
-        (lambda authority: authority.issue("client", usage=(ExtendedKeyUsageOID.CLIENT_AUTH,)), "is not for a server"),
+        (lambda authority, _: authority.store("old", starts=-2 * DAY, ends=-DAY), "has expired"),
+        (lambda authority, _: authority.store("young", starts=DAY), "is not valid yet"),
+        (lambda _, directory: foreign(directory, "broker"), "comes from an authority that is not trusted"),
+        (lambda authority, _: authority.store("other", hosts=["other"]), "is not for the name 127.0.0.1"),
+        (lambda authority, _: authority.store("c", usages=[ExtendedKeyUsageOID.CLIENT_AUTH]), "is not for a server"),
     ],
     ids=["expired", "young", "foreign", "elsewhere", "client"],
 )  # fmt: skip
 def test_a_certificate_that_is_not_right_is_told_in_words(
-    authority: Authority, tmp_path: Path, issue: Callable[[Authority], Identity], why: str
+    authority: Authority, tmp_path: Path, issue: Callable[[Authority, Path], KeyStore], why: str
 ) -> None:
-    broker = SecuredBroker(tls=server_context(str(issue(authority).write(tmp_path))))
+    broker = SecuredBroker(tls=server_context(str(issue(authority, tmp_path).pem)))
     said = refusal(broker, tls(authority))
     assert f"the certificate of 127.0.0.1:{broker.port} {why}\n" in said
 
 
 def test_names_are_not_checked_if_the_user_says_so(authority: Authority, tmp_path: Path) -> None:
-    other = authority.issue("elsewhere", names=("elsewhere",), addresses=()).write(tmp_path)
+    other = authority.store("elsewhere", hosts=["elsewhere"]).pem
     security = tls(authority, ssl_endpoint_identification_algorithm="")
     assert ask(SecuredBroker(tls=server_context(str(other))), security) == "nobody"
 
 
 def test_a_name_is_checked_as_it_was_given(authority: Authority, tmp_path: Path) -> None:
-    by_name = authority.issue("named", names=("localhost",), addresses=()).write(tmp_path)
+    by_name = authority.store("named", hosts=["localhost"]).pem
     assert ask(SecuredBroker(tls=server_context(str(by_name))), tls(authority), "localhost") == "nobody"
 
 
@@ -205,14 +215,14 @@ def test_tls_at_a_plaintext_listener(authority: Authority) -> None:
     assert "a listener without TLS does so: security.protocol must be as the listener's is" in said
 
 
-def test_plaintext_at_a_tls_listener(server: Identity, tmp_path: Path) -> None:
-    said = refusal(SecuredBroker(tls=server_context(str(server.write(tmp_path)))), ClientSecurity(), PenstockError)
+def test_plaintext_at_a_tls_listener(server: KeyStore, tmp_path: Path) -> None:
+    said = refusal(SecuredBroker(tls=server_context(str(server.pem))), ClientSecurity(), PenstockError)
     assert "security.protocol must be as the listener's is" in said
 
 
-def test_a_trust_store_that_is_missing_is_named(tmp_path: Path, server: Identity) -> None:
+def test_a_trust_store_that_is_missing_is_named(tmp_path: Path, server: KeyStore) -> None:
     security = client_security({"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "none.p12")})
-    said = refusal(SecuredBroker(tls=server_context(str(server.write(tmp_path)))), security, ConfigError)
+    said = refusal(SecuredBroker(tls=server_context(str(server.pem))), security, ConfigError)
     assert "none.p12" in said
 
 
