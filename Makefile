@@ -1,7 +1,7 @@
 # Penstock. On a fresh machine these need Python 3.11 or newer and make; each sets up .venv by itself.
 #
 #   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
-#   make test       the tests, a few minutes
+#   make test       the tests, ten minutes
 #   make simulate   342 simulated clusters, 84 of them with consumer groups and 96 with transactions
 #                   (SEEDS=1..6 GROUP_SEEDS=1..12 TRANSACTION_SEEDS=1..8)
 #   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die

@@ -21,7 +21,9 @@ import argparse
 import contextlib
 import json
 import re
+import select
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -113,25 +115,45 @@ TRICKLE = [
 PARTS = {"noop": NOOP, "table": TABLE, "stream": STREAM, "trickle": TRICKLE}
 
 
+class OrderTimeoutError(Exception):
+    """An order took longer than it may; where it stood is in the session's log."""
+
+
 class Session:
     """A process with a Spark session that takes orders; see spark_engine.py."""
 
     def __init__(self, kind: str, python: Path, jars: list[str], settings: dict[str, str], log: Path) -> None:
         self.log = log
-        command = [str(python), str(ROOT / "bench" / "spark_engine.py")]
-        with log.open("wb") as file:
+        self.command = [str(python), str(ROOT / "bench" / "spark_engine.py")]
+        self.first = {"kind": kind, "settings": settings, "jars": jars}
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as file:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True, cwd=log.parent
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True, cwd=self.log.parent
             )
         self.accounting = psutil.Process(self.process.pid)
-        self.version = self.order(kind=kind, settings=settings, jars=jars)["spark"]
+        self.version = self.order(**self.first)["spark"]
 
-    def order(self, **order: Any) -> dict[str, Any]:
-        """Gives an order and waits for its answer; raises RuntimeError for what failed."""
+    def restart(self) -> None:
+        """Ends the session, whatever it does, and starts another."""
+        self.kill()
+        self.start()
+
+    def order(self, within_s: float | None = None, **order: Any) -> dict[str, Any]:
+        """Gives an order and waits for its answer.
+
+        Raises RuntimeError for what failed, OrderTimeoutError when there is no answer in time: then the session must be
+        started again.
+        """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
+        if within_s is not None and not select.select([self.process.stdout], [], [], within_s)[0]:
+            self.dump()
+            raise OrderTimeoutError(f"no answer within {within_s:g} s; its threads:\n{self.log.read_text()[-6000:]}")
         line = self.process.stdout.readline()
         answer = json.loads(line) if line else {"error": f"the session died:\n{self.log.read_text()[-2000:]}"}
         if "error" in answer:
@@ -152,10 +174,27 @@ class Session:
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:
-            for child in self.accounting.children(recursive=True):
+            self.kill()
+
+    def kill(self) -> None:
+        for child in self.accounting.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
                 child.kill()
-            self.process.kill()
-            self.process.wait()
+        self.process.kill()
+        self.process.wait()
+
+    def dump(self) -> None:
+        """Has the JVM's main threads and those of the Python driver written to the log."""
+        with self.log.open("a") as log:
+            for child in self.accounting.children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess, OSError):
+                    if child.name() == "java":
+                        command = ["jstack", str(child.pid)]
+                        told = subprocess.run(command, check=False, capture_output=True, text=True).stdout
+                        stacks = [stack for stack in told.split("\n\n") if "org.apache.spark.sql" in stack]
+                        log.write("\n\n".join(stack[:3000] for stack in stacks))
+        self.process.send_signal(signal.SIGUSR1)  # see spark_engine.py
+        time.sleep(1)
 
 
 def values(size: int) -> list[bytes]:

@@ -1,15 +1,18 @@
 """A Spark session under orders, for bench/spark.py: orders come as JSON, one a line; each gets one line of JSON back.
 
-Two kinds: "connector", Spark's own Kafka connector on the Spark that it was released with, which needs nothing of
-Penstock; and "penstock", the data source and the load into Delta. Both have two cores and the same Spark settings.
+Three kinds: "connector", Spark's own Kafka connector on the Spark that it was released with, which needs nothing of
+Penstock; "delta", Delta's own jar; and "penstock", the data source and the load into Delta. All have two cores and the
+same Spark settings.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import json
 import os
+import signal
 import statistics
 import sys
 import threading
@@ -17,6 +20,11 @@ import time
 from typing import Any
 
 TABLE_OPTIONS = {"compression": "zstd"}
+DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
 PROGRESS_KEPT = "100000"
 
 
@@ -34,6 +42,8 @@ class Engine:
     def batch(self, order: dict[str, Any]) -> dict[str, Any]:
         """Reads a topic whole, into nothing or into Parquet."""
         frame = self.reader(self.spark.read, order)
+        if order.get("column"):
+            frame = frame.select(order["column"])
         if order["to"] == "noop":
             frame.write.format("noop").mode("overwrite").save()
         else:
@@ -41,13 +51,13 @@ class Engine:
         return {}
 
     def typed(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Reads JSON values as columns, into nothing."""
-        from pyspark.sql import functions
-
+        """Reads JSON or Avro values as columns, into nothing."""
+        options = order["options"]
         if self.source == "kafka":
-            text = functions.col("value").cast("string")
             frame = self.reader(self.spark.read, {**order, "options": {}})
-            frame = frame.withColumn("value", functions.from_json(text, order["options"]["penstock.value.schema"]))
+            frame = frame.withColumn(
+                "value", decoded(options["penstock.value.format"], options["penstock.value.schema"])
+            )
         else:
             frame = self.reader(self.spark.read, order)
         frame.select("value.*", "partition", "offset").write.format("noop").mode("overwrite").save()
@@ -61,7 +71,33 @@ class Engine:
         )
         options = {name: value.replace("DIRECTORY", order["directory"]) for name, value in order["options"].items()}
         writer = rows.write.format(self.source).option("kafka.bootstrap.servers", order["bootstrap"]).mode("append")
-        writer.options(**options).option("topic", order["topic"] + "-out").save()
+        writer.options(**options).option("topic", order["topic"]).save()
+        return {}
+
+    def changes(self, order: dict[str, Any], first: int) -> Any:
+        """Rows with a key, `id`; those from `first` on, `records` of them."""
+        rows = self.spark.range(first, first + order["records"], numPartitions=2)
+        text = f"rpad(sha2(cast(id as string), 256), {order['bytes']}, 'x') as text"
+        return rows.selectExpr("id", f"{first} as version", text)
+
+    def before_rewrite(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Makes the table that rows are upserted into."""
+        self.changes(order, 0).write.options(**TABLE_OPTIONS).parquet(order["directory"] + "/old")
+        return {}
+
+    def rewrite(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Upserts a batch of which half is new as MERGE does where rows are rewritten: by a join."""
+        from pyspark.sql import functions as f
+
+        old = self.spark.read.parquet(order["directory"] + "/old").withColumnsRenamed({"version": "v", "text": "t"})
+        new = self.changes(order, order["records"] // 2)
+        is_new = f.col("version").isNotNull()
+        both = old.join(new, "id", "full_outer").select(
+            "id",
+            f.when(is_new, f.col("version")).otherwise(f.col("v")).alias("version"),
+            f.when(is_new, f.col("text")).otherwise(f.col("t")).alias("text"),
+        )
+        both.write.options(**TABLE_OPTIONS).parquet(order["directory"] + "/new")
         return {}
 
     def available_now(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -94,16 +130,50 @@ class Engine:
         return {"batch_ms": statistics.median(batches[len(batches) // 5 :]), "batches": len(batches)}
 
 
+class DeltaEngine(Engine):
+    """Delta's own jar, and its MERGE."""
+
+    def before_merge(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Makes the table that rows are upserted into."""
+        self.changes(order, 0).write.format("delta").options(**TABLE_OPTIONS).save(order["directory"])
+        return {}
+
+    def merge(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Upserts a batch of which half is new."""
+        self.changes(order, order["records"] // 2).createOrReplaceTempView("changes")
+        self.spark.sql(
+            f"merge into delta.`{order['directory']}` t using changes c on t.id = c.id "
+            "when matched then update set * when not matched then insert *"
+        ).collect()
+        return {}
+
+
 class PenstockEngine(Engine):
     """Also loads into Delta, without Spark's streaming."""
 
     def ceiling(self, order: dict[str, Any]) -> dict[str, Any]:
         """Reads a source that hands over one and the same batch, again and again: the ceiling of all in Python."""
-        from null_source import NullSource
+        import null_source
+        from pyspark import cloudpickle
 
-        self.spark.dataSource.register(NullSource)
-        given = {"records": str(order["records"]), "bytes": str(order["bytes"])}
+        cloudpickle.register_pickle_by_value(null_source)  # Spark's own processes do not have this directory
+        self.spark.dataSource.register(null_source.NullSource)
+        given = {"records": str(order["records"]), "bytes": str(order["bytes"]), "column": order.get("column", "")}
         self.spark.read.format("null").options(**given).load().write.format("noop").mode("overwrite").save()
+        return {}
+
+    def before_upsert(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Makes the table that rows are upserted into."""
+        from penstock.spark.frames.upsert import upsert
+
+        upsert(self.changes(order, 0), order["directory"], upsertBy="id")
+        return {}
+
+    def upsert(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Upserts a batch of which half is new."""
+        from penstock.spark.frames.upsert import upsert
+
+        upsert(self.changes(order, order["records"] // 2), order["directory"], upsertBy="id")
         return {}
 
     def load(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -143,6 +213,17 @@ class PenstockEngine(Engine):
         return {"batch_ms": statistics.median(self.jobs[len(self.jobs) // 5 :]), "batches": len(self.jobs)}
 
 
+def decoded(kind: str, schema: str) -> Any:
+    """A record's value as Spark's own functions make columns of it."""
+    from pyspark.sql import functions as f
+
+    if kind == "json":
+        return f.from_json(f.col("value").cast("string"), schema)
+    from pyspark.sql.avro.functions import from_avro
+
+    return from_avro(f.col("value"), schema)
+
+
 def connector_session(settings: dict[str, str], jars: list[str]) -> Any:
     """A session of plain PySpark with the connector's jars."""
     from pyspark.sql import SparkSession
@@ -156,6 +237,8 @@ def connector_session(settings: dict[str, str], jars: list[str]) -> Any:
 
 def engine_of(kind: str, settings: dict[str, str], jars: list[str]) -> Engine:
     settings = {**settings, "spark.sql.streaming.numRecentProgressUpdates": PROGRESS_KEPT}
+    if kind == "delta":
+        return DeltaEngine(connector_session(settings | DELTA_SETTINGS, jars), "kafka")
     if kind == "connector":
         return Engine(connector_session(settings, jars), "kafka")
     from penstock.spark.session import session
@@ -165,6 +248,7 @@ def engine_of(kind: str, settings: dict[str, str], jars: list[str]) -> Engine:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
+    faulthandler.register(signal.SIGUSR1)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what Spark prints is not an answer
     engine = engine_of(**json.loads(sys.stdin.readline()))

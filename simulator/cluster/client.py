@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.errors import ErrorCode
 from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER, Api
 from penstock.protocol.message import Message
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from penstock.protocol.wire import joined
 from simulator.world.checks import check
 from simulator.world.driver import Simulation
@@ -20,8 +23,10 @@ from simulator.world.network import Address, Network, Socket
 
 REQUEST_TIMEOUT_MS = 8_000
 METADATA_VERSION = 9
+HANDSHAKE_VERSION, AUTHENTICATE_VERSION = 1, 2
 
 Answered = Callable[[Any], None]
+LOGS_IN = "who has the right password is let in"
 
 
 class Question:
@@ -36,29 +41,99 @@ class Question:
         self.answered = answered
 
 
+class Login:
+    """How a client logs in on its connections: with SASL PLAIN, and in time once more (KIP-368) or not.
+
+    Args:
+        renewed_after: the part of a session after which it logs in again; None: it never does.
+    """
+
+    def __init__(self, user: str, password: str, *, renewed_after: float | None) -> None:
+        self.user = user
+        self.renewed_after = renewed_after
+        self.token = f"\0{user}\0{password}".encode()
+        self._lifetime_ms = 0
+        self._until_ms: dict[Address, int] = {}
+        self._begun: dict[Address, int] = {}
+
+    def begins(self, address: Address) -> None:
+        """The client asks to be let in."""
+        self._begun[address] = self._begun.get(address, 0) + 1
+
+    def ends(self, address: Address, lifetime_ms: int | None, now_ms: int) -> None:
+        """It has been let in for so long, or heard no answer (None): then it may have been, at the latest now."""
+        self._begun[address] -= 1
+        self._lifetime_ms = lifetime_ms or self._lifetime_ms
+        self._until_ms[address] = max(self._until_ms.get(address, 0), now_ms + self._lifetime_ms)
+
+    def may_last(self, address: Address, now_ms: int) -> bool:
+        """Whether any session at a broker may be under way, for all that the client knows."""
+        return bool(self._begun.get(address)) or now_ms <= self._until_ms.get(address, 0)
+
+
 class Wire:
-    """One connection of a client: what is asked before it is up goes out when it is. Answers come in order."""
+    """One connection of a client: what is asked before it is up, and logged in, goes out when it is. Answers come in
+    order."""
 
     def __init__(self, client: ClusterClient, address: Address) -> None:
         self.client = client
         self.address = address
         self.dead = False
         self.questions: list[Question] = []
+        self._ready = False
         self._unsent: list[bytes] = []
         self._socket: Socket = client.network.dial(client.name, address, self)
 
     def ask(self, question: Question, frame: bytes) -> None:
-        """Sends a request, now or when the connection is up."""
+        """Sends a request, now or when the connection is ready for it."""
         self.questions.append(question)
-        if self._socket.open:
+        if self._ready:
             self._socket.send(frame)
         else:
             self._unsent.append(frame)
 
     def up(self) -> None:
+        if self.client.login is None:
+            self._begin()
+        else:
+            waiting, self.questions = self.questions, []
+            self._log_in(self.client.login)
+            self.questions += waiting
+
+    def _begin(self) -> None:
+        self._ready = True
         for frame in self._unsent:
             self._socket.send(frame)
         self._unsent.clear()
+
+    def _log_in(self, login: Login) -> None:
+        """Logs in, for the first time or again, and later once more."""
+        simulation = self.client.simulation
+        login.begins(self.address)
+
+        def answered(response: Any) -> None:
+            if response is None:
+                login.ends(self.address, None, simulation.now_ms)
+                return
+            check(response.error_code == ErrorCode.NONE, LOGS_IN, f"{self.client.name}: {response.error_message}")
+            login.ends(self.address, response.session_lifetime_ms, simulation.now_ms)
+            if not self._ready:
+                self._begin()
+            if login.renewed_after is not None:
+                simulation.after_ms(round(response.session_lifetime_ms * login.renewed_after), renew)
+
+        def renew() -> None:
+            if not self.dead:
+                self._log_in(login)
+
+        self._send(SaslHandshakeRequest(mechanism="PLAIN"), HANDSHAKE_VERSION, lambda response: None)
+        self._send(SaslAuthenticateRequest(auth_bytes=login.token), AUTHENTICATE_VERSION, answered)
+
+    def _send(self, message: Message, version: int, answered: Answered) -> None:
+        """Sends a request of its own, ahead of what waits."""
+        question, frame = self.client.question(message, version, answered)
+        self.questions.append(question)
+        self._socket.send(frame)
 
     def received(self, frame: bytearray) -> None:
         question = self.questions.pop(0)
@@ -83,7 +158,8 @@ class ClusterClient:
     """One client, a host of the network by the name `name`.
 
     Args:
-        brokers: where to ask for metadata, before anything is known. client_id: None: the name.
+        brokers: where to ask for metadata, before anything is known. client_id: None: the name. login: None: it never
+        logs in.
 
     Attributes:
         leaders, leader_epochs: address and epoch of the leader, by topic and partition index, as far as metadata told.
@@ -95,13 +171,16 @@ class ClusterClient:
         network: Network,
         name: str,
         brokers: Sequence[Address],
+        *,
         client_id: str | None = None,
+        login: Login | None = None,
     ) -> None:
         self.simulation = simulation
         self.network = network
         self.name = name
         self.brokers = brokers
         self.client_id = name if client_id is None else client_id
+        self.login = login
         self.leaders: dict[tuple[str, int], Address] = {}
         self.leader_epochs: dict[tuple[str, int], int] = {}
         self._wires: dict[Address, Wire] = {}
@@ -117,14 +196,19 @@ class ClusterClient:
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
         """Asks a broker. `answered` is told the answer, or None when the connection broke or time was up."""
-        self._last_number += 1
-        question = Question(self._last_number, API_BY_NUMBER[message.KEY], version, answered)
-        chunks = frames.encode_request(question.api, version, question.number, self.client_id, message)
+        question, frame = self.question(message, version, answered)
         wire = self._wires.get(address)
         if wire is None or wire.dead:
             wire = self._wires[address] = Wire(self, address)
-        wire.ask(question, joined(chunks)[4:])
+        wire.ask(question, frame)
         self.simulation.after_ms(timeout_ms, lambda: self._time_out(wire, question))
+
+    def question(self, message: Message, version: int, answered: Answered) -> tuple[Question, bytes]:
+        """A request under the next number, and its frame."""
+        self._last_number += 1
+        question = Question(self._last_number, API_BY_NUMBER[message.KEY], version, answered)
+        chunks = frames.encode_request(question.api, version, question.number, self.client_id, message)
+        return question, joined(chunks)[4:]
 
     def any_broker(self) -> Address:
         """One of those that are known from the start."""

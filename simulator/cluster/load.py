@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock.errors import ErrorCode
-from simulator.cluster.client import ClusterClient
+from simulator.cluster.client import ClusterClient, Login
 from simulator.cluster.history import PartitionHistory
 from simulator.world.driver import Simulation
 from simulator.world.network import Address, Network
@@ -67,9 +67,9 @@ class Load:
         self.really_leads: Callable[[Address, PartitionHistory], bool] = lambda address, partition: True
         self.producer_ids: set[int] = set()
 
-    def client(self, name: str) -> ClusterClient:
-        """A new client."""
-        self.clients.append(ClusterClient(self.simulation, self.network, name, self.brokers))
+    def client(self, name: str, *, brokers: Sequence[Address] = (), login: Login | None = None) -> ClusterClient:
+        """A new client, of all brokers unless it is given others' addresses."""
+        self.clients.append(ClusterClient(self.simulation, self.network, name, brokers or self.brokers, login=login))
         return self.clients[-1]
 
     def think(self) -> int:

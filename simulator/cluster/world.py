@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.errors import StorageError
 from penstock.log.not_open import NotOpen
@@ -29,6 +29,7 @@ from penstock.records.batch import headers
 from simulator.cluster.admins import Admin, create_request
 from simulator.cluster.chaos_admins import WILD, ChaosAdmin
 from simulator.cluster.checkers import ClusterChecker
+from simulator.cluster.client import ClusterClient
 from simulator.cluster.clocks import AHEAD_MS_MAX, Clocks
 from simulator.cluster.decisions import DecisionChecker
 from simulator.cluster.directory_movers import DirectoryMover
@@ -70,7 +71,18 @@ THINK_MS = (120, 300, 600)
 HALF_OPEN_PROBABILITY = 0.3
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 FIRST_CONTROLLER_ID = 11
-AnyAdmin = Admin | Mover | DirectoryMover | ChaosAdmin | VoterAdmin
+
+
+class AnyAdmin(Protocol):
+    """Whoever changes something in a cluster, one request after the other. `busy`: it waits for an answer."""
+
+    client: ClusterClient
+    busy: bool
+
+    def go_on(self) -> None:
+        """Does what is to be done next."""
+
+
 CLOCKS_APART_MS_MAX = 2 * AHEAD_MS_MAX
 """Producers' clocks are right, and a broker takes their records however wrong its own is."""
 
@@ -178,7 +190,6 @@ class ClusterWorld:
             for index in range(disk_count)
         ]
         roles = {"broker": broker, "controller": controller}
-        listeners = {f"PLAINTEXT://{host}:{CLIENT_PORT}": broker, f"CONTROLLER://{host}:{CONTROLLER_PORT}": controller}
         machine = Machine(
             self.simulation,
             disks,
@@ -187,7 +198,7 @@ class ClusterWorld:
             format_request=self._format_request(node_id, host, f"/data/{disks[0].directory}"),
             node_id=node_id,
             process_roles=",".join(role for role, has in roles.items() if has),
-            listeners=",".join(listener for listener, has in listeners.items() if has),
+            **self._listeners(host, broker=broker, controller=controller),
             **self.settings,
         )
         machine.reboots = self.scenario.reboots
@@ -196,6 +207,11 @@ class ClusterWorld:
         machine.observed = lambda: self._observe(machine)
         machine.died = lambda: self.decisions.ended(machine)
         return machine
+
+    def _listeners(self, host: str, *, broker: bool, controller: bool) -> dict[str, str]:
+        """The settings of a machine's listeners."""
+        listeners = {f"PLAINTEXT://{host}:{CLIENT_PORT}": broker, f"CONTROLLER://{host}:{CONTROLLER_PORT}": controller}
+        return {"listeners": ",".join(listener for listener, has in listeners.items() if has)}
 
     def _stopped(self, machine: Machine) -> None:
         """A clean stop is over."""

@@ -137,8 +137,8 @@ class Member(ABC):
         self.committed: dict[Place, int] = {}
         self.client_id = name if client_id is None else client_id
         clients = load.clients
-        self._client = ClusterClient(self.simulation, clients.network, name, clients.brokers, self.client_id)
-        self._reader = ClusterClient(self.simulation, clients.network, name, clients.brokers, self.client_id)
+        self._client = ClusterClient(self.simulation, clients.network, name, clients.brokers, client_id=self.client_id)
+        self._reader = ClusterClient(self.simulation, clients.network, name, clients.brokers, client_id=self.client_id)
         self._at_ease_us: int | None = None  # when it last asked a coordinator that then expected nothing of it
         self._paused_until_us = 0
         self._held: list[Action] = []

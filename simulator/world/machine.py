@@ -23,6 +23,7 @@ from penstock.log.disk import Disk, Operation
 from penstock.log.events import LogEvent
 from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint
+from penstock.node.audit import Audit
 from penstock.node.broker import Broker
 from penstock.node.effects import Close, Dial, Effect, HangUp, LetIn, PauseReading, ResumeReading, Run, Send, SendTo
 from penstock.node.handlers import registry
@@ -67,6 +68,7 @@ class Machine:
         restart_delay_ms: after a crash; None: it stays down until `start`.
         before_start, started, died, stopped: called on those occasions; `started` when the broker is ready, `stopped`
         after a clean stop.
+        audit: of the node, from the next start on.
         observed: called after each event of the running node, when its effects have been carried out.
     """
 
@@ -97,6 +99,7 @@ class Machine:
         self.died: Callable[[], None] = lambda: None
         self.stopped: Callable[[], None] = lambda: None
         self.observed: Callable[[], None] = lambda: None
+        self.audit: Audit | None = None
         self.event_us = EVENT_US
         self.loses_disk = False
         self.stall_probability = 0.0
@@ -184,6 +187,7 @@ class Machine:
             report=self._report,
             bug=self._bug,
             wall=self._clock.wall,
+            audit=self.audit,
         )
         self._lanes = Lanes(
             self.simulation,

@@ -401,6 +401,7 @@ def restarter(cluster: Cluster, directory: Path) -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_all_nodes_are_restarted_one_by_one(three_nodes: Cluster, ask: Ask, tmp_path: Path) -> None:
     with topic(three_nodes, "kept", "1:2:3,2:3:1,3:1:2"), restarter(three_nodes, tmp_path) as command:
         last = ask("quorum")["leader"]

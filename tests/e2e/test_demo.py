@@ -66,6 +66,7 @@ class Page(HTMLParser):
                 self.fetched.append(f"{tag} {name}={value}")
 
 
+@pytest.mark.slow
 def test_the_demo_loads_verifies_and_reports(tmp_path: Path) -> None:
     with demo(tmp_path / "demo", 8) as process:
         said, _ = process.communicate(timeout=TIMEOUT_S)

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 PENSTOCK = [sys.executable, "-m", "penstock"]
 TIMEOUT_S = 30
 
@@ -90,6 +92,7 @@ def greeting_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
         yield line
 
 
+@pytest.mark.slow
 def test_a_second_dev_takes_the_next_port_and_directory_and_says_so(tmp_path: Path) -> None:
     with started("dev", home=tmp_path) as first:
         assert re.fullmatch(r"Penstock [\d.]+, one node, ready in \d+\.\d\d s\n", line_of(first))
@@ -110,6 +113,7 @@ def test_a_second_dev_takes_the_next_port_and_directory_and_says_so(tmp_path: Pa
         assert interrupted(first) == (0, "\nstopped\n", "")
 
 
+@pytest.mark.slow
 def test_dev_says_in_one_line_why_it_cannot_start(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -123,6 +127,7 @@ def test_dev_says_in_one_line_why_it_cannot_start(tmp_path: Path) -> None:
     assert b"did you mean log.segment.bytes?" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_closes_its_pipe_and_ctrl_c_are_quiet(tmp_path: Path) -> None:
     words = ("dev", "--json", "--port", "0", "--metrics-port", "0", "--data", str(tmp_path / "data"))
     with started(*words, home=tmp_path) as broker:
@@ -179,6 +184,7 @@ def test_server_start_runs_what_storage_format_made(tmp_path: Path) -> None:
     assert [event["names"] for event in events if "ignored" in event["event"]] == ["num.network.threads"]
 
 
+@pytest.mark.slow
 def test_a_container_runs_with_settings_from_the_environment_and_again_on_its_volume(tmp_path: Path) -> None:
     image_file = Path(__file__).resolve().parents[2] / "packaging" / "container.properties"
     listeners = "PLAINTEXT://127.0.0.1:0,INTERNAL://127.0.0.1:0"

@@ -99,6 +99,7 @@ def read(cluster: Cluster, topic: str, partition: int) -> list[Kept]:
         consumer.close()
 
 
+@pytest.mark.slow
 def test_an_import_that_is_killed_in_the_middle_goes_on_without_a_duplicate_or_a_gap(
     cluster: Cluster, tmp_path: Path
 ) -> None:

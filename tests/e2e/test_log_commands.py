@@ -47,6 +47,7 @@ def indexes(data: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_logs_of_a_broker_are_sound_at_all_times_and_their_indexes_can_be_made_anew(
     tmp_path: Path, capsys: Capture
 ) -> None:

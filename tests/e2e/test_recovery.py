@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 import psutil
+import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from e2e.cluster.history import QUIET, create_topic
 from support.processes import Cluster, free_ports, wait_until
@@ -74,6 +75,7 @@ def left_to_recover(port: int, what: str, directory: Path) -> int:
     return int(float(line.removeprefix(name)))
 
 
+@pytest.mark.slow
 def test_a_large_log_is_recovered_by_a_worker_while_the_broker_answers_others(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with Cluster(tmp_path, 1, penstock_metrics_listener=f"127.0.0.1:{port}") as cluster:

@@ -79,6 +79,7 @@ class Reader:
             self.broker.communicate(timeout=TIMEOUT_S)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     reader = Reader(tmp_path)

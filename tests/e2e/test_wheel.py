@@ -86,6 +86,7 @@ def dev_cluster(bin_directory: Path, data: Path) -> Iterator[str]:
             assert process.wait(COMMAND_TIMEOUT_S) == 0
 
 
+@pytest.mark.slow
 def test_the_wheel_has_the_package_and_its_data_and_nothing_else(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
@@ -98,6 +99,7 @@ def test_the_wheel_has_the_package_and_its_data_and_nothing_else(wheel: Path) ->
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+@pytest.mark.slow
 def test_an_empty_environment_runs_a_cluster_a_produce_and_a_consume(bin_directory: Path, tmp_path: Path) -> None:
     assert run(bin_directory, "--version").startswith("penstock ")
     with dev_cluster(bin_directory, tmp_path / "data") as bootstrap:

@@ -273,6 +273,7 @@ def test_planted_a_log_takes_records_though_its_topic_id_found_no_room(monkeypat
     assert broken_rule([45_972]) == "nothing is served that was not written"
 
 
+@pytest.mark.slow
 def test_planted_a_deleted_replica_leaves_without_waiting_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     make, set_aside = SetAside.__init__, ReplicaDirectories.set_aside
 

@@ -28,6 +28,7 @@ def test_the_quorum_keeps_what_it_has_committed(first: int) -> None:
         RaftWorld(seed).run()
 
 
+@pytest.mark.slow
 def test_the_first_runs_keep_it_too_and_reach_what_they_are_to_test() -> None:
     elections_held = cuts = snapshots = changes = acknowledged = 0
     for seed in range(1, REACHING_SEEDS + 1):
@@ -45,6 +46,7 @@ def test_the_first_runs_keep_it_too_and_reach_what_they_are_to_test() -> None:
     assert acknowledged > 3_000
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
     program = "\n".join([
         "from simulator.raft.world import RaftWorld",

@@ -32,12 +32,14 @@ HUNT_SEEDS = 60
 METADATA_LOG = "__cluster_metadata-0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(1, 101, 10))
 def test_what_was_acknowledged_survives_as_promised(first: int) -> None:
     for seed in range(first, first + 10):
         NodeWorld(seed).run()
 
 
+@pytest.mark.slow
 def test_the_runs_reach_what_they_are_to_test() -> None:
     events, reads, changes, incarnations = "", 0, 0, 0
     for seed in range(1, 19):

@@ -37,13 +37,42 @@ def _duckdb(extension: str, uri: str) -> Figures | None:
     import duckdb
 
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as session:
-        try:
-            for name in ("parquet", "avro", extension) if extension == "iceberg" else ("parquet", extension):
-                session.execute(f"load {_extension(name)}")
-        except duckdb.Error:
+        if _not_loaded(session, extension):
             return None
         found: Any = session.execute(f"select count(*), sum(ms) from {extension}_scan('{_named(extension, uri)}')")
         return tuple(map(int, found.fetchone()))  # type: ignore[return-value]
+
+
+def _not_loaded(session: Any, extension: str) -> str | None:
+    """Loads an extension and what it needs; why that is not possible."""
+    import duckdb
+
+    try:
+        for name in ("parquet", "avro", extension) if extension == "iceberg" else ("parquet", extension):
+            session.execute(f"load {_extension(name)}")
+    except duckdb.Error as error:
+        return f"DuckDB {duckdb.__version__}: {str(error).splitlines()[0]}"
+    return None
+
+
+def missing(name: str, table_format: str) -> str | None:
+    """Why a program cannot read tables of a format here; None if it can."""
+    if name == "DuckDB":
+        import duckdb
+
+        with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as session:
+            return _not_loaded(session, table_format)
+    if name == "Polars" and find_spec("polars") is None:
+        return "polars is not installed"
+    return None
+
+
+def excused(name: str) -> bool:
+    """Whether a program may be missing where everything is to be there: DuckDB's extensions come from PyPI, which has
+    none for 2.0."""
+    import duckdb
+
+    return name == "DuckDB" and not duckdb.__version__.startswith("1.")
 
 
 def _extension(name: str) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.common import Actions, add_action, add_actions, add_flag, add_json, add_option, run_action
 from penstock.cli.output import GREEN, RED, YELLOW, paint, print_json, print_table
+from penstock.cli.pipeline_audit import register_audit
 from penstock.cli.pipeline_models import register_models
 from penstock.cli.pipeline_state import add_state, state_of
 from penstock.cli.progress import Lines
@@ -46,6 +47,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     _register_files(actions)
     _register_run(actions)
     register_models(actions)
+    register_audit(actions)
     status = add_action(
         actions, "status", show_status, "show figures of running pipelines, or the last known ones"
     ).examples("penstock pipeline status", "penstock pipeline status clicks.toml --json")

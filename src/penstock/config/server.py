@@ -70,7 +70,8 @@ class Settings(BrokerSettings):
     def for_node(cls, node_id: int = 1, **values: Any) -> Settings:
         """Settings of one node that is broker and controller, listening on loopback at free ports: for tests and `dev`.
 
-        `values`: attribute names with parsed values or text, such as `log_dirs=("/data",)` or `num_partitions=3`.
+        `values`: attribute names with parsed values or text, such as `log_dirs=("/data",)` or `num_partitions=3`. What
+        has dots is the name of a property, with its text.
         """
         properties = {
             "process.roles": "broker,controller",
@@ -81,6 +82,9 @@ class Settings(BrokerSettings):
         }
         names = {setting.attribute: setting for setting in cls.declared()}
         for attribute, value in values.items():
+            if "." in attribute:
+                properties[attribute] = value
+                continue
             if attribute not in names:
                 raise ConfigError(f"unknown setting {attribute}{did_you_mean(attribute, names)}")
             setting = names[attribute]

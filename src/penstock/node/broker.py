@@ -20,7 +20,6 @@ are given up, connections closed, logs flushed, closed and marked clean, and las
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from random import Random
 from types import MethodType
 from typing import Any
@@ -50,7 +49,7 @@ from penstock.node.duties import Duty
 from penstock.node.effects import Close, Effect, Run
 from penstock.node.exit import ClientQuotas
 from penstock.node.fetches import Fetches, answer_followers, serve_woken
-from penstock.node.gate import AuditedGate, Gate
+from penstock.node.gate import AuditedGate, Gate, authorizer_of
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
@@ -58,7 +57,7 @@ from penstock.node.metrics import Sample, TopicMetrics, login_samples, request_s
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.purgatory import Purgatory
-from penstock.node.quorum import Quorum
+from penstock.node.quorum import Quorum, opening
 from penstock.node.quorum_calls import QuorumCalls
 from penstock.node.quorums import Quorums
 from penstock.node.replication import Replication
@@ -73,7 +72,7 @@ from penstock.protocol.message import Message
 from penstock.raft.effects import Target
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
-from penstock.security.authorizer import ALLOW_ALL, Authorizer
+from penstock.security.authorizer import Authorizer
 from penstock.security.mechanisms import Mechanisms
 from penstock.security.principals import NoMatchingRule
 
@@ -89,12 +88,11 @@ class Broker:
         logs them. bug: gets errors that should never happen; by default they are logged, the simulator raises them.
         work_ms: a clock, in ms, that measures the work of requests; by default it counts what is done. wall: the wall
         time, kept by the shell. quotas: how long clients have to wait; by default not at all. audit: hears of all
-        requests; by default nobody does. authorizer: says who may do what; by default everybody everything.
+        requests; by default nobody does. authorizer: says who may do what; by default the one that the settings name.
         nonces: randomness for logins, which nobody outside may guess; by default `random`.
 
     Attributes:
-        now_ms: the time of the event being handled.
-        ready: the node leads its partitions and serves.
+        now_ms: the time of the event being handled. ready: the node leads its partitions and serves.
         stopped: a clean stop is complete.
         failure: why the node cannot go on; None while it can. The shell ends the process then.
     """
@@ -113,7 +111,7 @@ class Broker:
         wall: WallTime | None = None,
         quotas: ClientQuotas | None = None,
         audit: Audit | None = None,
-        authorizer: Authorizer = ALLOW_ALL,
+        authorizer: Authorizer | None = None,
         nonces: Random | None = None,
     ) -> None:
         metadata_directory = metadata_directory or next(
@@ -139,6 +137,7 @@ class Broker:
         self.channel = Channel(
             state.node_id, outgoing, scheduler.timers, scheduler.bugs, request_timeout_ms=settings.request_timeout_ms
         )
+        authorizer = authorizer or authorizer_of(settings)
         self.gate = Gate(authorizer) if audit is None else AuditedGate(authorizer, audit)
         self.quorums = Quorums()
         self.connections: dict[int, Connection] = {}
@@ -517,6 +516,8 @@ class Broker:
 
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         self.state.image = new
+        if delta.acls:
+            self._acls_changed(old, new, delta)
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
         self.scheduler.guarded("call", "connections to brokers", self.calls.published, old, new, now_ms)
         publish = self.replication.publishing.publish
@@ -525,6 +526,22 @@ class Broker:
         self.coordinators.published(delta, now_ms)
         self.scheduler.guarded("metadata", "this node's own registration", self.lifecycle.published, now_ms)
         self.scheduler.guarded("call", "the watch over brokers", self.calls.frozen.begin, now_ms)
+        if self._knows_the_cluster:
+            self.gate.authorizer.loaded()
+
+    def _acls_changed(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> None:
+        """Has the authorizer follow. A node whose authorizer cannot does not go on: it would decide by old ACLs."""
+        try:
+            self.gate.authorizer.changed({each: (old.acls.get(each), new.acls.get(each)) for each in delta.acls})
+        except Exception as error:
+            self.state.fail(error)
+            raise
+        self.fetches.sessions.rights_changed()
+
+    @property
+    def _knows_the_cluster(self) -> bool:
+        """Whether the image is no longer one of the past: of a broker, it has its registration."""
+        return self.replicas.caught_up if self.state.settings.is_broker else not self.quorum.metadata.behind
 
     def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
         for topic in delta.deleted_topics.values():
@@ -585,13 +602,3 @@ class Broker:
             self.state.fail(error)
         else:
             self.lifecycle.directories_changed(self.scheduler.now_ms)
-
-
-@contextmanager
-def opening(directory: LogDirectory) -> Iterator[None]:
-    """Turns errors of the disk into a sentence about the metadata log, without which a node does not start."""
-    try:
-        yield
-    except OSError as error:
-        advice = "\n  make room there, and start again" if is_full(error) else ""
-        raise StorageError(f"the metadata log in {directory.path} cannot be opened: {error}{advice}") from error

@@ -136,7 +136,7 @@ class Dispatcher:
         """Decodes one frame and runs its handler."""
         now_ms = self._scheduler.now_ms
         login = connection.login
-        if login is not None and now_ms >= login.until_ms:
+        if login is not None and self._scheduler.wall.elapsed(now_ms) >= login.until_ms:
             self.logins.received(connection, login, frame)
             return
         try:

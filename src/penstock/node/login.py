@@ -26,7 +26,7 @@ class Login:
     """A connection's login.
 
     Attributes:
-        until_ms: requests are served before this time, without asking here.
+        until_ms: requests are served before this time, as `WallTime.elapsed` counts, without asking here.
         expires: whether the login ends at all, so that the client may log in again.
         headers: tokens come in SaslAuthenticate requests. knows_lifetimes: of a version that tells when it ends.
         mechanism: that the client has logged in with; empty before. again: it has, and does so again.

@@ -245,7 +245,7 @@ class Logins:
             lifetimes_ms.append(max(0, server.expires_at_ms - self._scheduler.wall.at(self._scheduler.now_ms)))
         lifetime_ms = min(lifetimes_ms, default=0)
         login.expires = bool(lifetimes_ms)
-        login.until_ms = self._scheduler.now_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS
+        login.until_ms = self._elapsed_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS
         login.state = LoginState.DONE
         login.mechanism = server.mechanism
         login.server = None
@@ -257,9 +257,14 @@ class Logins:
         login.again = True
         return lifetime_ms
 
+    @property
+    def _elapsed_ms(self) -> int:
+        """What sessions go by: a node that stood still lets none last longer."""
+        return self._scheduler.wall.elapsed(self._scheduler.now_ms)
+
     def _begin_again(self, connection: Connection, login: Login) -> bool:
         """Whether a client that is logged in may log in again: not if its login never ends, nor all the time."""
-        now_ms = self._scheduler.now_ms
+        now_ms = self._elapsed_ms
         if not login.expires or now_ms - login.again_ms < LOGIN_AGAIN_PAUSE_MS:
             return False
         login.again_ms = now_ms

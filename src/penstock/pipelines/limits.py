@@ -51,7 +51,19 @@ TEST_SAMPLE_ROWS = 5
 """Rows that a failed test shows of those that failed it."""
 TEST_SAMPLE_CHARACTERS = 2_000
 """The same as text; what is longer is cut."""
+TEST_RESULTS_KEEP_DAYS = 365
+"""For how long results of tests are kept, if the pipeline's file does not say."""
+TEST_RESULTS_OVERDUE_S = 86_400
+"""Results that are older than that stay for so long at most: their table is rewritten once a day, not by each run."""
 TEST_RESULTS_SHOWN = 1_000
 """Newest results that a pipeline's page looks at."""
 ALARM_TIMEOUT_S = 30
 """How long the command of an alarm may take; then it is ended."""
+AUDIT_OFFSETS_PER_STEP = 50_000_000
+"""Offsets of one cluster that an audit counts before it commits; the rest is lag, and follows at once."""
+AUDIT_ALARMS_PER_STEP = 100
+"""Buckets that one look of an audit gives an alarm for; further ones come with the next."""
+AUDIT_COMMITS_PER_CLEANING = 500
+"""After so many commits the files that an audit's table has replaced are looked through."""
+AUDIT_BUCKETS_PER_PRODUCER = 10_000
+"""Buckets of all topics that a producer counts under one session; then it begins another."""

@@ -22,6 +22,7 @@ BUILT_IN: Mapping[str, str] = {
     "operations": "penstock.pipelines.jobs.operations:JOB",
     "reports": "penstock.pipelines.jobs.reports:JOB",
     "mirror": "penstock.pipelines.jobs.mirror:JOB",
+    "audit": "penstock.pipelines.jobs.audit:JOB",
 }
 
 

@@ -22,12 +22,12 @@ class Clock:
     """Milliseconds. `wall` and `monotonic` return nanoseconds; tests supply their own.
 
     Attributes:
-        wall: how far the wall clock was ahead at the last call.
+        wall: how far the wall clock was ahead at the last call, and how long the process did not run in total, as far
+            as it was noticed.
         due_ms: when `now_ms` must be called at the latest, in its own time; None: nothing is due.
-        stopped_ms: how long the process did not run in total, as far as it was noticed.
     """
 
-    __slots__ = ("_base_ns", "_last_ms", "_monotonic", "_wall", "due_ms", "stopped_ms", "wall")
+    __slots__ = ("_base_ns", "_last_ms", "_monotonic", "_wall", "due_ms", "wall")
 
     def __init__(
         self, wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.monotonic_ns
@@ -38,7 +38,6 @@ class Clock:
         self._last_ms = 0
         self.wall = WallTime()
         self.due_ms: int | None = None
-        self.stopped_ms = 0
 
     def now_ms(self) -> int:
         """The time for timers: never less than at an earlier call, whatever happens to the wall clock."""
@@ -56,5 +55,5 @@ class Clock:
         assert self.due_ms is not None
         stopped_ms = now_ms - max(self.due_ms + LATE_MAX_MS, self._last_ms)
         self._base_ns -= stopped_ms * 1_000_000
-        self.stopped_ms += stopped_ms
+        self.wall.stopped_ms += stopped_ms
         return now_ms - stopped_ms

@@ -37,7 +37,7 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
     text = "Wall clock ahead of the time that timers go by."
     yield Sample("penstock_clock_drift_ms", GAUGE, text, shell.clock.wall.ahead_ms)
     text = "Time in which the process was to run and did not."
-    yield Sample("penstock_process_stopped_ms_total", COUNTER, text, shell.clock.stopped_ms)
+    yield Sample("penstock_process_stopped_ms_total", COUNTER, text, shell.clock.wall.stopped_ms)
     lanes = [(lane, {"directory": str(index)}) for index, lane in shell.lanes.items()]
     for lane, labels in lanes:
         text = "Operations run on the loop."

@@ -23,6 +23,7 @@ def others_lead(cluster: Cluster, node: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_nodes_are_killed_one_after_the_other(tmp_path: Path) -> None:
     with Cluster(tmp_path, min_insync_replicas=2) as cluster:
         create_topic(cluster.bootstrap, "t", PARTITIONS, 3)
@@ -93,6 +94,7 @@ def test_the_whole_cluster_dies_at_once_and_comes_back(tmp_path: Path) -> None:
         check(writer, cluster.bootstrap, PARTITIONS)
 
 
+@pytest.mark.slow
 def test_controllers_and_brokers_in_processes_of_their_own(tmp_path: Path) -> None:
     with Cluster(tmp_path, 0, controllers=3, brokers=2) as cluster:
         create_topic(cluster.bootstrap, "t", PARTITIONS, 2)

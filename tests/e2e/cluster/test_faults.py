@@ -44,6 +44,7 @@ def written_bytes(node: Path) -> int:
     return sum(segment.stat().st_size for segment in node.glob("data-*/t-0/*.log"))
 
 
+@pytest.mark.slow
 def test_a_frozen_controller_is_replaced_and_finds_its_place_when_it_thaws(tmp_path: Path) -> None:
     with Cluster(tmp_path, min_insync_replicas=2, **SHORT) as cluster:
         create_topic(cluster.bootstrap, "t", 3, 3)
@@ -65,6 +66,7 @@ def test_a_frozen_controller_is_replaced_and_finds_its_place_when_it_thaws(tmp_p
         check(writer, cluster.bootstrap, 3)
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more_costs_its_directory_and_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """The limit on the size of files stands for the disk: appends to the partition's segment fail, others do not."""
     with Cluster(tmp_path, min_insync_replicas=2, directories=2) as cluster:

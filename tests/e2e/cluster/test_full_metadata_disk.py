@@ -63,6 +63,7 @@ def is_created(bootstrap: str, name: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_controller_whose_disk_is_full_gives_way_and_comes_back(disks: list[Path], tmp_path: Path) -> None:
     with cluster_on(disks, tmp_path / "nodes", 3) as cluster:
         create_topic(cluster.bootstrap, "t", PARTITIONS, 3)

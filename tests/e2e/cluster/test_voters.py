@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from support.processes import CLUSTER_ID, TIMEOUT_S, Cluster
 
 from penstock.client.client import Client
@@ -43,6 +44,7 @@ async def until(client: Client, condition: Callable[[Any], bool]) -> Any:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_quorum_grows_loses_its_first_voter_and_forgets_it(tmp_path: Path) -> None:
     async def run(cluster: Cluster) -> None:
         async with Client(f"127.0.0.1:{cluster.ports[2]}") as client:

@@ -39,6 +39,7 @@ def bombs() -> dict[Codec, bytes]:
     return {codec: batch(zeros, codec=codec) for codec in CODECS}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the peak of memory is read from /proc")
 @pytest.mark.parametrize("config", [{"compression.type": "snappy"}, {"cleanup.policy": "compact"}], ids=str)
 def test_a_bomb_that_the_broker_must_unpack_is_refused(

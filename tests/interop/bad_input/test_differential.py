@@ -131,6 +131,7 @@ def brokers(kafka_peer: KafkaPeer) -> Iterator[tuple[Judged, Judged]]:
             judged.forget()
 
 
+@pytest.mark.slow
 def test_bad_requests_are_answered_as_kafka_answers_them(
     brokers: tuple[Judged, Judged], caplog: pytest.LogCaptureFixture
 ) -> None:

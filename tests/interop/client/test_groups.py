@@ -329,6 +329,7 @@ def test_members_that_call_themselves_alike_are_told_apart(
     assert "there is no group no-such-group; `penstock groups list` names those that are" in error
 
 
+@pytest.mark.slow
 def test_a_group_without_a_coordinator_says_what_may_be_wrong(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,6 +46,7 @@ def the_last_two_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "complete_rebalance", lambda *args: rebalance.NOTHING)
 
 
+@pytest.mark.slow
 def test_as_kafka() -> None:
     compare(range(SCENARIOS), STEPS)
 
@@ -56,6 +57,7 @@ def test_as_kafka_at_length() -> None:
         compare(range(first, first + SCENARIOS), 2 * STEPS)
 
 
+@pytest.mark.slow
 def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClassicMember, "is_heard_of", property(lambda self: self.awaits_join or self.awaits_sync))
     with pytest.raises(AssertionError):

@@ -323,6 +323,7 @@ class Scenario:
         self.world.downgraded += self.world.ask("heartbeat", request, 4).code is not ErrorCode.GROUP_ID_NOT_FOUND
 
 
+@pytest.mark.slow
 def test_random_groups_are_answered_as_kafka_answers_them() -> None:
     worlds = [Scenario(seed).run() for seed in range(SCENARIOS)]
     answers = answers_of_kafka([world.scenario() for world in worlds])

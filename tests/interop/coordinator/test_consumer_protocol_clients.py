@@ -106,6 +106,7 @@ def test_members_share_join_and_leave(broker: LocalBroker) -> None:
     close(second, third)
 
 
+@pytest.mark.slow
 def test_a_regular_expression_is_evaluated_by_the_broker_and_finds_new_topics(broker: LocalBroker) -> None:
     broker.create_topic("logs-a", partitions=PARTITIONS)
     broker.create_topic("other", partitions=PARTITIONS)
@@ -116,6 +117,7 @@ def test_a_regular_expression_is_evaluated_by_the_broker_and_finds_new_topics(br
     close(member)
 
 
+@pytest.mark.slow
 def test_a_group_goes_from_the_classic_to_the_consumer_protocol_and_back(broker: LocalBroker) -> None:
     broker.create_topic("moving", partitions=PARTITIONS)
     classic = {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"}
@@ -132,6 +134,7 @@ def test_a_group_goes_from_the_classic_to_the_consumer_protocol_and_back(broker:
     close(back)
 
 
+@pytest.mark.slow
 @pytest.mark.java
 def test_javas_consumer_shares_with_librdkafka_and_kafkas_tools_describe_the_group(broker: LocalBroker) -> None:
     broker.create_topic("mixed", partitions=PARTITIONS)

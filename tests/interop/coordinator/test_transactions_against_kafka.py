@@ -48,6 +48,7 @@ KINDS = {
 Operation = dict[str, Any]
 
 
+@pytest.mark.slow
 def test_as_kafka() -> None:
     compare(range(SCENARIOS), STEPS)
 

@@ -43,6 +43,7 @@ def dump_agrees(shared: DataDirectory, history: History) -> None:
     assert '"name":"codecs"' in metadata
 
 
+@pytest.mark.slow
 def test_penstock_serves_what_kafka_left_and_gives_it_back(tmp_path: Path) -> None:
     with DataDirectory(tmp_path, formatted_by="kafka") as shared:
         history = History(shared, codecs=("none", "zstd"))

@@ -148,6 +148,7 @@ def take_turns(shared: DataDirectory, turns: Sequence[str], stopped_by: signal.S
         return history
 
 
+@pytest.mark.slow
 def test_open_transactions_go_from_kafka_to_penstock_and_back(tmp_path: Path) -> None:
     with DataDirectory(tmp_path, formatted_by="kafka") as shared:
         history = take_turns(shared, ("kafka", "penstock", "kafka"), signal.SIGTERM)

@@ -122,6 +122,7 @@ def test_a_new_member_waits_for_the_transaction_and_begins_where_it_left_off(
         assert successor.consume(1, 3.0) == []
 
 
+@pytest.mark.slow
 def test_a_producer_of_an_earlier_generation_is_fenced(place: Place, pair: Pair, number: int) -> None:
     consumer, producer = pair
     old = consumer.consumer_group_metadata()

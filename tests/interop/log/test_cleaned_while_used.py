@@ -66,6 +66,7 @@ def read_all(cluster: Cluster) -> tuple[int, dict[bytes, bytes]]:
         consumer.close()
 
 
+@pytest.mark.slow
 def test_every_reader_sees_the_last_value_of_every_key(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 3, config=COMPACTED)])[TOPIC].result(TIMEOUT_S)
@@ -106,6 +107,7 @@ def test_every_reader_sees_the_last_value_of_every_key(cluster: Cluster) -> None
     assert read_all(cluster)[1] == latest
 
 
+@pytest.mark.slow
 def test_offsets_that_groups_have_committed_outlive_the_cleaning_of_their_topic(cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 4, 3)])[TOPIC].result(TIMEOUT_S)
@@ -158,6 +160,7 @@ def in_passes(cluster: Cluster, id_: int) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_in_passes_cost_no_value_and_later_passes_succeed(tmp_path: Path) -> None:
     number = 0
     latest: dict[bytes, bytes] = {}

@@ -129,6 +129,7 @@ def put(kafka: KafkaPeer, logs: list[Interrupted]) -> None:
         (directory / checkpoint).write_bytes(format_checkpoint(offsets))
 
 
+@pytest.mark.slow
 def test_kafka_has_all_that_must_stay_and_nothing_that_was_deleted_at_every_step(tmp_path: Path) -> None:
     now_ms = round(time.time() * 1000)
     logs = [log for left_alone in (False, True) for log in interrupted(now_ms, left_alone=left_alone)]

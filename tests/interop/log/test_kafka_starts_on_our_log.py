@@ -59,6 +59,7 @@ def produce(kafka: KafkaPeer, partition: int, data: bytearray) -> int:
     return asyncio.run(once())
 
 
+@pytest.mark.slow
 def test_kafka_takes_over_records_and_producers(tmp_path: Path) -> None:
     kafka = KafkaPeer(tmp_path)
     with kafka:

@@ -126,6 +126,7 @@ def indexes(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes().rstrip(b"\0") for path in directory.glob("*index")}
 
 
+@pytest.mark.slow
 def test_clients_cannot_tell_who_serves_a_log_that_was_upgraded(tmp_path: Path) -> None:
     found, files = [], []
     with DataDirectory(tmp_path, formatted_by="kafka") as shared:
@@ -233,6 +234,7 @@ def old_messages() -> list[Entry]:
     return [*some, Entry(message_set(LIBRARIES[0], 1, 0, last), last)]
 
 
+@pytest.mark.slow
 def test_a_directory_of_ours_with_old_messages_is_served_by_kafka_after_a_kill(tmp_path: Path) -> None:
     """Batches that we have appended behind old messages, in the same segment, and no clean stop."""
     some = upgraded(7, batches=0)

@@ -69,6 +69,7 @@ def replicas_dump_equally(cluster: MixedCluster) -> None:
         assert dumps[2] == dumps[0]
 
 
+@pytest.mark.slow
 def test_brokers_of_both_replicate_to_each_other(tmp_path: Path) -> None:
     with MixedCluster(tmp_path) as cluster:
         cluster.create_topic(TOPIC, LED_BY_EACH, through=2, min_insync_replicas=2)

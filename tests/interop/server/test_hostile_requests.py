@@ -66,6 +66,7 @@ def test_who_leaves_before_an_answer_that_takes_for_ever(node: HostileNode, hand
         client.socket.sendall(framed(handler, version, message, 1))
 
 
+@pytest.mark.slow
 @APIS
 def test_as_many_elements_as_anybody_sends(node: HostileNode, handler: Handler) -> None:
     name, version = handler.api.request_class.__name__, handler.max_version

@@ -177,6 +177,7 @@ ALL = [*MEMBERED, *EMPTY]
 CLASSIC = ["tg-classic", "tg-cooperative", "tg-empty", "tg-static"]
 
 
+@pytest.mark.slow
 def test_listing(both: Compare) -> None:
     agree_on(ALL, both(CONSUMER_GROUPS, "--list"))
     agree_on(ALL, both(CONSUMER_GROUPS, "--list", "--state"))

@@ -61,6 +61,7 @@ def test_a_controller_that_stood_still_takes_nobody_for_dead_whom_it_could_not_h
     assert state(world) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("scenario", ["calm", "connections"])
 def test_a_cluster_lives_the_same_life_whatever_its_clocks_say(

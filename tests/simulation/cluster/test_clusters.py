@@ -36,6 +36,7 @@ REGRESSIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_cluster_keeps_every_rule(name: str, seed: int) -> None:
@@ -49,12 +50,14 @@ def test_a_cluster_keeps_every_rule_for_long(name: str, seed: int) -> None:
     ClusterWorld(seed, SCENARIOS[name]).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("found", REGRESSIONS)
 def test_a_seed_that_once_failed(found: str) -> None:
     name, seed = REGRESSIONS[found]
     ClusterWorld(seed, SCENARIOS[name]).run()
 
 
+@pytest.mark.slow
 def test_a_storm_reaches_what_it_is_to_test() -> None:
     storm = SCENARIOS["storm"]
     happened: set[str] = set()
@@ -72,6 +75,7 @@ def test_a_storm_reaches_what_it_is_to_test() -> None:
     assert incarnations > 30
 
 
+@pytest.mark.slow
 def test_partitions_and_replicas_are_moved_and_voters_change_while_it_lasts() -> None:
     moves = changes = directory_moves = 0
     for seed in (1, 2):
@@ -90,6 +94,7 @@ def test_partitions_and_replicas_are_moved_and_voters_change_while_it_lasts() ->
     assert changes > 4
 
 
+@pytest.mark.slow
 def test_admins_change_what_the_load_stands_on() -> None:
     done: dict[str, int] = {}
     deleted = lost_by_right = 0
@@ -118,6 +123,7 @@ def test_power_fails_again_and_again_without_a_flush_and_nothing_is_lost() -> No
     assert losses > 1
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
     printed = set()
     for hash_seed in ("0", "4711"):

@@ -14,6 +14,7 @@ def trace_hash(name: str) -> str:
     return ClusterWorld(1_000, SCENARIOS[name]).run().trace_hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["crashes", "moves"])
 def test_a_seed_gives_the_same_trace_without_the_short_paths(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = [0, 0]

@@ -17,12 +17,14 @@ SINGLE = SCENARIOS["single"]
 HUNT_SEEDS = 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(1, 61, 20))
 def test_clients_that_time_out_and_come_again_lose_and_repeat_nothing(first: int) -> None:
     for seed in range(first, first + 20):
         ClusterWorld(seed, SINGLE).run()
 
 
+@pytest.mark.slow
 def test_the_runs_reach_what_they_are_to_test() -> None:
     faults = acknowledged = changes = reads = 0
     trace = ""

@@ -58,6 +58,7 @@ def test_a_seed_that_once_failed(found: str) -> None:
     GroupWorld(seed, GROUP_SCENARIOS[name]).run()
 
 
+@pytest.mark.slow
 def test_coordinators_fail_and_members_are_fenced_while_groups_go_on() -> None:
     killed = fenced = commits = acquired = 0
     for seed in range(1, 5):

@@ -43,6 +43,7 @@ def test_a_seed_that_once_failed(found: str) -> None:
     TransactionWorld(seed, TRANSACTION_SCENARIOS[name]).run()
 
 
+@pytest.mark.slow
 def test_everything_happens_that_is_to_be_survived() -> None:
     happened: dict[str, int] = {}
     told = taken = 0

@@ -296,6 +296,17 @@ def test_a_login_that_ends_says_when_and_may_be_renewed() -> None:
     assert "expired" in client.closed
 
 
+def test_a_login_also_ends_while_the_process_stands_still() -> None:
+    node = renewable()
+    client = logged_in(node, "alice")
+    node.advance(4_000)
+    node.broker.scheduler.wall.stopped_ms += 5_999
+    assert served(client)
+    node.broker.scheduler.wall.stopped_ms += 1
+    assert not served(client)
+    assert "expired" in (client.closed or "")
+
+
 def test_who_is_late_may_still_log_in_and_is_served_nothing_before() -> None:
     node = renewable()
     client = logged_in(node, "alice")

@@ -13,8 +13,8 @@ pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 
 from penstock.client.client import LATEST, Client, Fetched, OffsetAt, Partition, TopicState
 from penstock.errors import ConfigError
-from penstock.pipelines.jobs.mirror_progress import Reached, decoded
-from penstock.pipelines.jobs.mirror_sending import Pair, Round, Target
+from penstock.pipelines.jobs.mirror_progress import Reached, decoded, key_of, value_of
+from penstock.pipelines.jobs.mirror_sending import Pair, progress_batches
 from penstock.pipelines.jobs.mirror_source import SourceReader, TopicsChanged
 from penstock.pipelines.jobs.mirror_topics import Choice, Known, check_ids
 from penstock.pipelines.limits import (
@@ -149,10 +149,9 @@ def test_rounds_are_small_first_and_as_large_as_both_sides_are_quick() -> None:
 def test_the_progress_of_many_partitions_is_several_batches() -> None:
     """One of them all would be larger than brokers take."""
     many = 2 * MIRROR_PROGRESS_RECORDS + 1
-    round_ = Round()
-    for partition in range(many):
-        round_.moves(Pair("t" * 249, ONE, many, "u" * 249, TO), partition, Reached(partition))
-    batches = Target(cast(Client, None), "m")._progress(round_)
+    wanted = {pair().place(partition): Reached(partition) for partition in range(many)}
+    values = {key_of("m", place): value_of(each, "t" * 249, "u" * 249) for place, each in wanted.items()}
+    batches = progress_batches(values, 0)
     found = []
     for each in batches:
         assert len(each.batch) < 64_000
@@ -160,7 +159,7 @@ def test_the_progress_of_many_partitions_is_several_batches() -> None:
         some = list(records(each.batch, header, position))
         assert len(some) == each.records
         found += [decoded(record.key or b"", record.value or b"") for record in some]
-    assert dict(found) == round_.moved
+    assert dict(found) == wanted
 
 
 def test_patterns_take_nothing_that_a_cluster_keeps_of_itself() -> None:

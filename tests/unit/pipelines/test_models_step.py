@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,13 +17,15 @@ import pytest
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 
+from deltalake import DeltaTable
+
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.models import step as steps
 from penstock.pipelines.models.alarms import Alarms
 from penstock.pipelines.models.backfill import Backfill
 from penstock.pipelines.models.page import page_of
 from penstock.pipelines.models.project import INCREMENTAL, Alarm, Model, Project, Test
-from penstock.pipelines.models.results import ERROR, FAIL, PASS, RUN, SKIPPED, Result, last_results, now
+from penstock.pipelines.models.results import ERROR, FAIL, PASS, RUN, SKIPPED, Result, last_results, now, write_results
 from penstock.pipelines.models.step import ModelsError, ModelsStep
 
 OVER = datetime(2026, 1, 31, 10, tzinfo=UTC)
@@ -175,3 +177,25 @@ def test_windows_that_are_not_over_are_not_backfilled(tmp_path: Path) -> None:
     check(Model("hours", materialized=INCREMENTAL, unique_key=("hour",)), OVER.replace(hour=11))
     with pytest.raises(ConfigError, match="knows that only of those before 2026-01-31T10:00:00"):
         check(model, OVER.replace(hour=11))
+
+
+def test_results_are_deleted_when_they_are_as_old_as_the_policy_says(tmp_path: Path) -> None:
+    """Of the pipeline alone whose policy it is; and the table is not rewritten for each that is just over."""
+    path = str(tmp_path / "results")
+
+    def kept(keep_days: int, *ages_days: float, pipeline: str = "it's shop") -> list[tuple[str, int]]:
+        found = [Result(now() - timedelta(days=age), pipeline, "m", "t", PASS) for age in ages_days]
+        write_results(path, found, {}, keep_days=keep_days)
+        rows = DeltaTable(path).to_pyarrow_table().to_pylist()
+        return sorted((row["pipeline"], (now() - row["time"]).days) for row in rows)
+
+    kept(0, 40, pipeline="other")
+    assert kept(0, 40, 30.5, 1) == [("it's shop", 1), ("it's shop", 30), ("it's shop", 40), ("other", 40)]
+    assert kept(30, 0) == [("it's shop", 0), ("it's shop", 1), ("other", 40)]
+
+
+def test_a_table_is_not_rewritten_for_results_that_are_just_over(tmp_path: Path) -> None:
+    path = str(tmp_path / "results")
+    for age_days in (30.5, 0):
+        write_results(path, [Result(now() - timedelta(days=age_days), "shop", "m", "t", PASS)], {}, keep_days=30)
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 2

@@ -29,6 +29,7 @@ from penstock.client.property_files import client_properties
 from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import UnreachableError
 from penstock.pipelines.job import REQUIRED, Job, Option
+from penstock.pipelines.jobs.mirror_progress import Kept
 from penstock.pipelines.jobs.mirror_sending import Pair, Round, Step, Target
 from penstock.pipelines.jobs.mirror_source import SourceReader, TopicsChanged
 from penstock.pipelines.jobs.mirror_topics import Choice, Topics
@@ -81,6 +82,7 @@ class Mirror:
         self._topics: Topics | None = None
         self._reader: SourceReader | None = None
         self._target: Target | None = None
+        self._kept = Kept()
         self._pairs: Sequence[Pair] = ()
         self._look_at = self._configs_at = 0.0
         self._ahead: asyncio.Task[Round] | None = None
@@ -125,7 +127,7 @@ class Mirror:
 
     async def _open(self) -> None:
         source, target = await self._connected()
-        opening = Target(target, self._mirror_id, reached=self._reached)
+        opening = Target(target, self._mirror_id, kept=self._kept, reached=self._reached)
         reached = await opening.open()
         self._reader = SourceReader(source, reached, starting=self._starting, allow_data_loss=self._allow_data_loss)
         self._topics = Topics(source, target, self._choice)

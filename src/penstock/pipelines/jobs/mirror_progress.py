@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -64,14 +65,34 @@ def decoded(key: bytes, value: bytes) -> tuple[Place, Reached]:
     )
 
 
+@dataclass(slots=True)
+class Kept:
+    """The last progress that a running mirror knows of, should the topic be deleted under it.
+
+    Attributes:
+        topic_id: of the topic that has it.
+        values: its records, by key.
+        is_sure: whether they are the last; not while the end of a round is not known.
+    """
+
+    topic_id: UUID | None = None
+    values: dict[bytes, bytes] = field(default_factory=dict)
+    is_sure: bool = False
+
+    def lost(self, topic_id: UUID) -> bool:
+        """Whether the topic is another one now."""
+        return self.topic_id not in (None, topic_id)
+
+
 async def prepare_progress(target: Client) -> None:
     """Makes the topic if need be. Raises SinkError unless it is compacted, RequestError."""
     await make_markers_topic(target, PROGRESS)
     await check_markers_topic(target, PROGRESS)
 
 
-async def read_progress(target: Client, mirror_id: str) -> Mapping[Place, Reached]:
-    """All that a mirror has reached. Call it as the producer of the mirror's transactions: then no other adds to it.
+async def read_progress(target: Client, mirror_id: str) -> Mapping[bytes, bytes]:
+    """All records of what a mirror has reached, for `reached_of`. Call it as the producer of the mirror's transactions:
+    then no other adds to it.
 
     Raises PenstockError.
     """
@@ -82,4 +103,9 @@ async def read_progress(target: Client, mirror_id: str) -> Mapping[Place, Reache
             f"a transaction of mirror {mirror_id} hangs in {PROGRESS}-{PROGRESS_PARTITION} of the target at offset"
             f" {hanging}; `penstock transactions hanging` shows it and how to end it"
         )
+    return values
+
+
+def reached_of(values: Mapping[bytes, bytes]) -> Mapping[Place, Reached]:
+    """How far all partitions are, by the records of `read_progress`. Raises PenstockError."""
     return dict(decoded(key, value) for key, value in values.items())

@@ -11,6 +11,7 @@ here the whole transaction is aborted and sent again where that was too few.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,10 +26,12 @@ from penstock.pipelines.jobs.mirror_batches import Taken
 from penstock.pipelines.jobs.mirror_progress import (
     PROGRESS,
     PROGRESS_PARTITION,
+    Kept,
     Place,
     Reached,
     key_of,
     prepare_progress,
+    reached_of,
     read_progress,
     value_of,
 )
@@ -39,6 +42,7 @@ from penstock.records.builder import BatchBuilder
 from penstock.spark.write.stamping import stamp
 from penstock.spark.write.transaction_sending import InFlight, Piece, TransactionSending
 
+logger = logging.getLogger(__name__)
 PRODUCE_BY_ID = 13
 """The version of Produce from which on topics have their ids there (KIP-516)."""
 
@@ -107,12 +111,21 @@ class Target:
     Args:
         client: connected.
         mirror_id: of the mirror, the same after each restart; another that has it is fenced.
+        kept: what the one before, in the same process, knew of the progress.
         reached: told of each step.
     """
 
-    def __init__(self, client: Client, mirror_id: str, *, reached: Callable[[Step], None] = lambda step: None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        mirror_id: str,
+        *,
+        kept: Kept | None = None,
+        reached: Callable[[Step], None] = lambda step: None,
+    ) -> None:
         self._client = client
         self._mirror_id = mirror_id
+        self._kept = kept if kept is not None else Kept()
         self._reached = reached
         self._times = Times()
         self._transactions = Transactions(
@@ -126,9 +139,18 @@ class Target:
         await self._transactions.open()
         self._sequences.clear()
         self._reached(Step.FENCED)
-        found = await read_progress(self._client, self._mirror_id)
+        values = dict(await read_progress(self._client, self._mirror_id))
+        topic_id = (await self._client.topic(PROGRESS)).topic_id
+        if self._kept.lost(topic_id):
+            if self._kept.is_sure:
+                logger.warning("topic %s of the target was deleted: the progress is written anew", PROGRESS)
+                values = self._kept.values | values
+                await self._transaction({}, values, ())
+            else:
+                logger.warning("topic %s of the target was deleted, and it is not known what it had", PROGRESS)
+        self._kept.topic_id, self._kept.values, self._kept.is_sure = topic_id, values, True
         self._reached(Step.PROGRESS_READ)
-        return found
+        return reached_of(values)
 
     async def send(self, round_: Round) -> None:
         """Sends a round and how far it goes; both are there when this returns.
@@ -137,9 +159,20 @@ class Target:
         """
         if not round_.moved:
             return
-        work = {partition: self._pieces(partition, some) for partition, some in round_.batches.items()}
-        progress = (PROGRESS, PROGRESS_PARTITION)
-        work[progress] = self._pieces(progress, self._progress(round_))
+        moved = {
+            key_of(self._mirror_id, place): value_of(reached, round_.pairs[place].topic, round_.pairs[place].to)
+            for place, reached in round_.moved.items()
+        }
+        await self._transaction(round_.batches, moved, set(round_.pairs.values()))
+        self._kept.values |= moved
+
+    async def _transaction(
+        self, batches: Mapping[Partition, list[Taken]], progress: Mapping[bytes, bytes], pairs: Iterable[Pair]
+    ) -> None:
+        """Sends batches and records of progress in one transaction."""
+        work = {partition: self._pieces(partition, some) for partition, some in batches.items()}
+        place = (PROGRESS, PROGRESS_PARTITION)
+        work[place] = self._pieces(place, progress_batches(progress, time.time_ns() // 1_000_000))
         in_flight = InFlight(MIRROR_BATCHES_IN_FLIGHT, MIRROR_REQUESTS_IN_FLIGHT)
         try:
             await self._transactions.join(work)
@@ -147,12 +180,14 @@ class Target:
                 self._client, self._transactions, self._times, lambda _: self._reached(Step.BATCH_SENT), in_flight
             )
             await sending.send(work)
-            await self._check_ids(set(round_.pairs.values()))
+            await self._check_ids(pairs)
             self._reached(Step.ALL_SENT)
             epoch = self._transactions.producer_epoch
+            self._kept.is_sure = False
             await self._transactions.end(committed=True)
         except RequestError as error:
             raise self._explained(error) from None
+        self._kept.is_sure = True
         if self._transactions.producer_epoch != epoch:
             self._sequences.clear()  # each epoch counts from 0
         self._reached(Step.ENDED)
@@ -185,17 +220,6 @@ class Target:
         stamp(batch, self._transactions.producer_id, self._transactions.producer_epoch, sequence)
         return batch
 
-    def _progress(self, round_: Round) -> list[Taken]:
-        now_ms = time.time_ns() // 1_000_000
-        moved, batches = list(round_.moved.items()), []
-        for first in range(0, len(moved), MIRROR_PROGRESS_RECORDS):
-            builder = BatchBuilder()
-            for place, reached in moved[first : first + MIRROR_PROGRESS_RECORDS]:
-                pair = round_.pairs[place]
-                builder.append(now_ms, key_of(self._mirror_id, place), value_of(reached, pair.topic, pair.to), ())
-            batches.append(Taken(builder.build(), builder.record_count))
-        return batches
-
     def _explained(self, error: RequestError) -> PenstockError:
         if error.code not in FENCED:
             return error
@@ -203,3 +227,14 @@ class Target:
             f"{error}. The target has nothing of this round. If another mirror runs with the id {self._mirror_id}, stop"
             " one of the two, or give each an id of its own"
         )
+
+
+def progress_batches(values: Mapping[bytes, bytes], now_ms: int) -> list[Taken]:
+    """Records of progress as batches, each of at most MIRROR_PROGRESS_RECORDS."""
+    records, batches = list(values.items()), []
+    for first in range(0, len(records), MIRROR_PROGRESS_RECORDS):
+        builder = BatchBuilder()
+        for key, value in records[first : first + MIRROR_PROGRESS_RECORDS]:
+            builder.append(now_ms, key, value, ())
+        batches.append(Taken(builder.build(), builder.record_count))
+    return batches

@@ -237,12 +237,12 @@ def keep(
 
     def all_three(rows: DataFrame, number: int) -> None:
         from penstock.pipelines.jobs.episodes import raise_alerts
-        from penstock.pipelines.jobs.operations import ALERT_KEYS, alerts, recent, summary
+        from penstock.pipelines.jobs.operations import ALERT_KEYS, alerts, last_hour, recent, summary
         from penstock.pipelines.jobs.options import persisted
 
         writes["rollups"](rows, number)
         with persisted(recent(paths["rollups"], rows)) as lately:
-            writes["summary"](summary(lately), number)
+            writes["summary"](summary(last_hour(lately)), number)
             raise_alerts(
                 alerts(rows, lately, rules, deviations),
                 number,
@@ -257,13 +257,21 @@ def keep(
 
 
 def recent(path: str, found: DataFrame) -> DataFrame:
-    """The table's rollups of 10 s and a minute in the hour before the latest of those found, at least one."""
+    """The table's rollups of 10 s and a minute since an hour before the latest of those found, at least one."""
     from pyspark.sql import functions as f
 
     from penstock.pipelines.jobs.tables import rows_since
 
     (latest,) = found.agg(f.unix_micros(f.max("start"))).collect()
     return rows_since(found, path, "start", latest[0] - HOUR_US).where("seconds < 3600")
+
+
+def last_hour(lately: DataFrame) -> DataFrame:
+    """Those of `recent` in the hour before the latest of the table, which a batch of late rows does not have."""
+    from pyspark.sql import functions as f
+
+    (latest,) = lately.agg(f.unix_micros(f.max("start"))).collect()
+    return lately.where(f.unix_micros("start") >= latest[0] - HOUR_US)
 
 
 def alerts(new: DataFrame, lately: DataFrame, rules: Sequence[str], deviations: float) -> DataFrame:

@@ -113,6 +113,8 @@ class Project:
     models: Mapping[str, Model]
     results: str
     """The table of test results."""
+    results_keep_days: int = 0
+    """After so many days a result is deleted; 0: never."""
     storage_options: Mapping[str, str] = field(default_factory=dict)
     alarm: Alarm = field(default_factory=Alarm)
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.pipelines.job import Option
+from penstock.pipelines.limits import TEST_RESULTS_KEEP_DAYS
 from penstock.pipelines.models.graph import ordered
 from penstock.pipelines.models.project import (
     BATCH_SECONDS,
@@ -104,6 +105,14 @@ LAKE = (
         path=True,
     ),
     Option("results", str, None, "The table of test results (default: `test_results` there).", path=True),
+    Option(
+        "results_keep_days",
+        int,
+        TEST_RESULTS_KEEP_DAYS,
+        "After so many days the results of this pipeline's tests are deleted from the table; 0: never.",
+        at_least=0,
+        at_most=36_500,
+    ),
     Option("storage_options", Mapping, {}, "Options of the object store."),
 )
 ALARM = (
@@ -159,6 +168,7 @@ class _Reader:
             sources,
             {name: models[name] for name in order},
             lake["results"] or f"{root}/test_results",
+            lake["results_keep_days"],
             lake["storage_options"],
             Alarm(tuple(alarm["command"] or ()), alarm["topic"]),
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.pipelines.limits import TEST_RESULT_FILES_MAX, TEST_RESULTS_SHOWN
+from penstock.pipelines.limits import TEST_RESULT_FILES_MAX, TEST_RESULTS_OVERDUE_S, TEST_RESULTS_SHOWN
 
 PASS, WARN, FAIL, ERROR, SKIPPED = "pass", "warn", "fail", "error", "skipped"
 BAD = (FAIL, ERROR)
@@ -53,8 +53,11 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def write_results(path: str, results: Sequence[Result], storage_options: Mapping[str, str]) -> None:
-    """Adds results to the table, which is made if it is missing."""
+def write_results(
+    path: str, results: Sequence[Result], storage_options: Mapping[str, str], *, keep_days: int = 0
+) -> None:
+    """Adds results to the table, which is made if it is missing; deletes those of the same pipeline that are older than
+    `keep_days`, if that is not 0."""
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
     from deltalake.exceptions import DeltaError
@@ -68,10 +71,31 @@ def write_results(path: str, results: Sequence[Result], storage_options: Mapping
     options = dict(storage_options)
     write_deltalake(path, rows, mode="append", storage_options=options)
     table = DeltaTable(path, storage_options=options)
-    if len(table.file_uris()) > TEST_RESULT_FILES_MAX:
-        with suppress(DeltaError, OSError):  # another process does it, or the next run; the results are there
+    with suppress(DeltaError, OSError):  # another process does it, or the next run; the results are there
+        deleted = bool(keep_days) and _delete_before(table, results[0].pipeline, now() - timedelta(days=keep_days))
+        compacted = len(table.file_uris()) > TEST_RESULT_FILES_MAX
+        if compacted:
             table.optimize.compact()
+        if deleted or compacted:
             table.vacuum(dry_run=False)
+
+
+def _delete_before(table: Any, pipeline: str, until: datetime) -> bool:
+    """Deletes a pipeline's results of before a time, if some are overdue."""
+    import pyarrow as pa
+
+    actions = pa.table(table.get_add_actions(flatten=True))
+    oldest = actions.column("min.time").to_pylist() if "min.time" in actions.column_names else []
+    overdue = until - timedelta(seconds=TEST_RESULTS_OVERDUE_S)
+    if not any(each is None or each < overdue for each in oldest):
+        return False
+    at = until.isoformat(timespec="microseconds")
+    table.delete(f"pipeline = {_literal(pipeline)} and time < '{at}'")
+    return True
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def last_results(path: str, pipeline: str, storage_options: Mapping[str, str]) -> list[Result]:

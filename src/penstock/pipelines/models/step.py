@@ -88,7 +88,8 @@ class ModelsStep:
     def keep(self, results: Sequence[Result]) -> None:
         """Adds results to their table, and gives the alarm for those that began to fail."""
         self._alarms.hear(results)  # first: a table that cannot be written must not keep it from anybody
-        write_results(self.project.results, results, self.project.storage_options)
+        project = self.project
+        write_results(project.results, results, project.storage_options, keep_days=project.results_keep_days)
 
     def test(self, names: Sequence[str] = ()) -> list[Result] | None:
         """Runs the tests of some nodes, or of all, over what is there between two runs; keeps and returns the results.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from enum import Enum
 from functools import partial
 
-from penstock.client.admin import Resource, ResourceType, create_topic, describe_configs, wait_for_topic
+from penstock.client.admin import Resource, ResourceType, create_topic, describe_configs, refused, wait_for_topic
 from penstock.client.client import Client, Partition
 from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.client.transactional import FENCED, Transactions
@@ -170,12 +170,9 @@ async def make_markers_topic(client: Client, name: str = MARKERS) -> None:
 
     Raises RequestError, SinkError.
     """
-    try:
-        await client.topic(name)
-    except RequestError as error:
-        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-    else:
+    (found,) = (await client.refresh([name])).topics  # asked anew: it may have been deleted since
+    if found.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        refused(found.error_code, None, f"topic {name}")
         return
     try:
         await create_topic(client, name, partitions=1, configs=MARKERS_CONFIGS)

@@ -105,6 +105,7 @@ def content(frame: DataFrame) -> list[Any]:
     return sorted(frame.select("key", "value", "headers", "partition").collect(), key=repr)
 
 
+@pytest.mark.slow
 def test_the_connector_reads_and_writes_what_penstock_reads(
     connector: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ def closed_segments(cluster: Cluster, topic: str) -> list[Path]:
     return sorted((cluster.log_dir / f"{topic}-0").glob("*.log"))[:-1]
 
 
+@pytest.mark.slow
 def test_files_give_what_the_broker_gives_whatever_the_codec(cluster: Cluster) -> None:
     cluster.create("files-codecs")
     for codec in CODECS:

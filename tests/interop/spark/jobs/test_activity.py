@@ -51,6 +51,7 @@ def table(context: Any, name: str) -> list[dict[str, Any]]:
     return [] if rows is None else rows.to_pylist()
 
 
+@pytest.mark.slow
 def test_what_is_no_click_gets_a_reason_and_the_others_none(spark: SparkSession) -> None:
     year = 365 * 86_400
     rows = events(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 from interop.spark.jobs.test_mirror import contents, drop, mirror_of, mirrored, own, publish, set_level
 
 from penstock.client.client import Client
-from penstock.errors import RequestError
-from penstock.pipelines.jobs import mirror_topics
-from penstock.pipelines.jobs.mirror_progress import prepare_progress
+from penstock.errors import PenstockError, RequestError
+from penstock.pipelines.jobs import mirror_sending, mirror_topics
+from penstock.pipelines.jobs.mirror_progress import PROGRESS, prepare_progress
+from penstock.pipelines.jobs.mirror_sending import Times
 from penstock.pipelines.jobs.mirror_topics import Choice, Topics
 from penstock.records.builder import BatchBuilder
 from penstock.testing.broker import LocalBroker
@@ -85,3 +87,31 @@ def test_configs_are_neither_wiped_nor_asked_for_where_they_are_not_known(
     asyncio.run(run())
     monkeypatch.undo()
     assert asyncio.run(own(cluster, f"to.{name}")) == {"retention.ms": "-1"}
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_progress_that_is_deleted_while_the_mirror_runs_is_written_anew(
+    cluster: LocalBroker, moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is mirrored twice, neither by this mirror nor by one that begins after it; one that had nothing to do in
+    between has not noticed."""
+    monkeypatch.setattr(mirror_sending, "Times", partial(Times, transaction_timeout_ms=2000))
+    name = f"progress-{moves}"
+    cluster.create_topic(name, 2, {"retention.ms": "-1"})
+    with LocalBroker() as target:
+        publish(cluster, name, 0, 20)
+        mirror = mirror_of(cluster, target, name)
+        assert mirrored(mirror) == 20
+        asyncio.run(drop(target, PROGRESS))
+        if moves:
+            publish(cluster, name, 20, 20)
+            with pytest.raises(PenstockError):
+                mirrored(mirror)
+            assert mirrored(mirror) == 20, "in the same process"
+        mirror.close()
+        last = mirror_of(cluster, target, name)
+        assert mirrored(last) == (0 if moves else 20)
+        last.close()
+        if moves:
+            for partition in range(2):
+                assert contents(target, name, partition) == contents(cluster, name, partition)

@@ -77,6 +77,7 @@ def test_a_rule_that_is_none_is_told_before_anything_runs() -> None:
     assert wrong.startswith("rules: 'cpu is hot' is no rule: it must be METRIC STATISTIC SIGN NUMBER over SECONDS")
 
 
+@pytest.mark.slow
 def test_rollups_alerts_and_summary_after_a_stop_in_the_middle(broker: LocalBroker, context_of: ContextOf) -> None:
     for topic in ("metrics", "operations-alerts"):
         broker.create_topic(topic)
@@ -106,3 +107,24 @@ def test_rollups_alerts_and_summary_after_a_stop_in_the_middle(broker: LocalBrok
     (alert,) = consumed(broker, "operations-alerts")
     assert json.loads(alert.value())["rule"] == "cpu.busy_percent mean > 90 over 60"
     assert {m.value() for m in consumed(broker, "dead")} == {b"garbage"}
+
+
+def test_the_summary_is_of_the_last_hour_also_after_a_batch_of_late_rows_only(
+    broker: LocalBroker, context_of: ContextOf
+) -> None:
+    """Rows that come late count in their rollups, and in the summary only if the hour before the newest has them."""
+    broker.create_topic("late-metrics")
+    context = context_of(operations.JOB, topics=["late-metrics"], late_seconds=7200)
+    for values in (
+        [reading(0, "cpu", core=0, busy_percent=10), reading(5400, "cpu", core=0, busy_percent=20)],
+        [reading(60, "cpu", core=0, busy_percent=30)],
+    ):
+        publish(broker, "late-metrics", values)
+        finish(operations.run(context))
+        rows = rows_of(str(context.directory / "tables" / "summary"))
+        assert rows is not None
+        (line,) = rows.to_pylist()
+        assert ((line["since"] - START).total_seconds(), line["count"], line["mean"]) == (5400, 1, 20)
+    rollups = rows_of(str(context.directory / "tables" / "rollups"), filters=[("seconds", "=", 60)])
+    assert rollups is not None
+    assert sorted(rollups["sum"].to_pylist()) == [10, 20, 30]

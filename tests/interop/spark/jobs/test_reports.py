@@ -76,6 +76,7 @@ def test_a_report_of_a_loads_table(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_a_column_that_came_later_is_null_before_and_counted_since(
     spark: SparkSession, broker: LocalBroker, context_of: ContextOf, tmp_path: Path, table_format: str
@@ -125,6 +126,7 @@ def object_store() -> Iterator[str]:
         process.communicate("", timeout=30)
 
 
+@pytest.mark.slow
 def test_a_report_of_a_table_in_an_object_store(
     spark: SparkSession, context_of: ContextOf, tmp_path: Path, broker: LocalBroker
 ) -> None:

@@ -56,6 +56,7 @@ def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     return generated(spark, 1, tmp_path_factory.mktemp("clicks") / "clicks.parquet", 900, 30)
 
 
+@pytest.mark.slow
 def test_planted_crawlers_are_found_and_people_are_not(stream: tuple[Clicks, DataFrame]) -> None:
     found = judge(*stream)
     assert found.precision >= 0.9, found
@@ -75,6 +76,7 @@ def test_without_its_rule_a_kind_is_not_found(stream: tuple[Clicks, DataFrame], 
     assert judge(*stream, broken).recall_by_kind[kind] < 0.5
 
 
+@pytest.mark.slow
 def test_a_threshold_that_is_too_low_takes_people_for_crawlers(stream: tuple[Clicks, DataFrame]) -> None:
     assert judge(*stream, Thresholds(regular_variation=1.0)).precision < 0.9
 

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.spark
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "load-a-topic.md"
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

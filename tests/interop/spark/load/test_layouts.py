@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ pytest.importorskip("duckdb", reason="needs penstock[sql]")
 
 import pyarrow.parquet as pq
 from interop.spark.load.support import caught_up, options, proof, publish_values, rows
-from support.lake_readers import READERS
+from support.lake_readers import READERS, excused, missing
 
 from penstock.cli.main import main
 from penstock.errors import ConfigError
@@ -67,6 +68,7 @@ def verified(broker: LocalBroker, lake: LakeTable, capsys: pytest.CaptureFixture
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_a_partitioned_and_clustered_table_through_its_life(
     broker: LocalBroker, topic: str, tmp_path: Path, table_format: str, capsys: pytest.CaptureFixture[str]
@@ -132,6 +134,15 @@ def _read_by_all(lake: LakeTable) -> None:
         found = read(lake.uri)
         if found is not None:
             assert found == (len(own), sum(own)), name
+
+
+@pytest.mark.parametrize(("table_format", "name"), [(each, name) for each, some in READERS.items() for name in some])
+def test_no_reader_is_left_out_silently(table_format: str, name: str) -> None:
+    why = missing(name, table_format)
+    if why is None:
+        return
+    assert excused(name) or os.environ.get("CI") != "true", why
+    pytest.skip(f"{name} was not tried with {table_format}: {why}")
 
 
 def test_the_page_names_the_programs_that_read_these_tables() -> None:

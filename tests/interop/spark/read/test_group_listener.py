@@ -58,6 +58,7 @@ def writer(spark: SparkSession, broker: str, topic: str, directory: Path) -> Dat
     return stream.option("checkpointLocation", str(directory)).trigger(availableNow=True)
 
 
+@pytest.mark.slow
 def test_the_lag_of_a_query_is_what_it_has_not_read(spark: SparkSession, broker: str, tmp_path: Path) -> None:
     create(broker, "clicks", 2)
     publish(broker, "clicks", 0, 0, 70)

@@ -68,6 +68,7 @@ def rewritten(log: Path) -> Iterator[dict[str, Any]]:
     log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_a_query_reads_everything_once_over_restarts(
     spark: SparkSession, broker: str, topic: str, tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_first_microbatch_that_was_not_committed_is_repeated(
     assert keys(tmp_path) == list(range(7))
 
 
+@pytest.mark.slow
 def test_a_query_of_the_official_connector_goes_on_from_its_checkpoint(
     spark: SparkSession, broker: str, topic: str, tmp_path: Path
 ) -> None:
@@ -133,6 +135,7 @@ def test_a_query_of_the_official_connector_goes_on_from_its_checkpoint(
     assert keys(tmp_path) == list(range(25))
 
 
+@pytest.mark.slow
 def test_a_topic_created_anew_stops_the_query(spark: SparkSession, broker: str, topic: str, tmp_path: Path) -> None:
     publish(broker, topic, 0, 0, 3)
     options = {"subscribe": topic, "startingOffsets": "earliest"}

@@ -152,6 +152,7 @@ def test_avro_has_the_columns_of_the_version_that_was_latest_when_the_frame_was_
     assert "user" not in pinned.select("value.*").columns
 
 
+@pytest.mark.slow
 def test_a_stream_of_avro_survives_a_registry_that_is_down_and_reads_each_record_once(
     spark: SparkSession, broker: LocalBroker, topic: str, registry: Registry, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def keys(broker: LocalBroker | KafkaPeer, topic: str) -> Counter[bytes | None]:
     return Counter(each.key for each in records_of(broker.bootstrap, topic, committed=True))
 
 
+@pytest.mark.slow
 def test_writes_and_streams_are_written_once(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> None:
     options = {
         "kafka.bootstrap.servers": broker.bootstrap,

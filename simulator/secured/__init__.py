@@ -1,0 +1,1 @@
+"""Clusters with an authorizer and listeners on which clients log in."""

@@ -1,0 +1,93 @@
+"""Rules for who may do what, looked at in each decision of each node's gate.
+
+A node is asked for rights in the name of a request. Who that is, the rules know by themselves: the client ids of guests
+are the names of their users. What he may do they find by walking through all ACLs of the image that the node has
+published. So a decision that is made for somebody else, by older ACLs or in another order than Kafka's breaks a rule,
+whether or not anything comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.protocol.acls import CLUSTER_NAME, WILDCARD, Acl, AclOperation, PatternType, PermissionType, ResourceType
+
+from penstock.errors import ErrorCode
+from penstock.node.request import Request
+from penstock.security.rights import Right
+from simulator.secured.guests import GUEST, Guest
+from simulator.world.checks import check
+from simulator.world.machine import Machine
+
+WHO = "a request is decided for whom it comes from"
+BY_THE_IMAGE = "a right is decided by the ACLs of the published metadata"
+EXPIRED = "an expired session serves nothing"
+IMPLIED = {
+    AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
+}
+
+
+def allowed(acls: Iterable[Acl], principal: str, operation: AclOperation, resource: ResourceType, name: str) -> bool:
+    """What ACLs say, one after the other, of a principal at any host: a denial wins, an allowance may imply others."""
+    found = [
+        acl
+        for acl in acls
+        if acl.resource_type == resource
+        and (name.startswith(acl.name) if acl.pattern_type == PatternType.PREFIXED else acl.name in (name, WILDCARD))
+        and acl.principal in (principal, f"User:{WILDCARD}")
+    ]
+    if any(acl.permission == PermissionType.DENY and acl.operation in (operation, AclOperation.ALL) for acl in found):
+        return False
+    enough = (operation, AclOperation.ALL, *IMPLIED.get(operation, ()))
+    return any(acl.permission == PermissionType.ALLOW and acl.operation in enough for acl in found)
+
+
+class DecisionRules:
+    """The audit of one machine's nodes (see `penstock.node.audit`).
+
+    Attributes:
+        judged: how many decisions were looked at; `judged_elsewhere` of requests that another node has forwarded.
+    """
+
+    def __init__(self, machine: Machine, guests: Iterable[Guest]) -> None:
+        self.judged = self.judged_elsewhere = 0
+        self._machine = machine
+        self._guests = {guest.user: guest for guest in guests}
+
+    def decided(self, request: Request[Any], right: Right, name: str, *, allowed: bool) -> None:
+        user = request.client_id
+        if user is None or not user.startswith(GUEST):
+            return
+        self.judged += 1
+        forwarded = request.connection.id < 0 or not request.listener.startswith("GUESTS")
+        self.judged_elsewhere += forwarded
+        principal, where = f"User:{user}", f"{request.api.name} of {user} on {self._machine.host}"
+        check(str(request.principal) == principal, WHO, f"{where}: decided for {request.principal}")
+        wanted = self._wanted(principal, right, name)
+        check(allowed == wanted, BY_THE_IMAGE, f"{where}: {right.operation.name} {name} is allowed: {allowed}")
+        if not forwarded:
+            age_ms = self._machine.now_ms - request.arrived_ms
+            check(self._guests[user].may_have_been_logged_in(self._machine.address("GUESTS"), age_ms), EXPIRED, where)
+
+    def _wanted(self, principal: str, right: Right, name: str) -> bool:
+        acls = [acl for _, acl in self._machine.broker.image.acls.by_id.items()]
+        instead = right.or_on_cluster
+        if instead is not None and allowed(acls, principal, instead, ResourceType.CLUSTER, CLUSTER_NAME):
+            return True
+        if allowed(acls, principal, right.operation, right.resource, name):
+            return True
+        return right.or_on_any is not None and self._wanted_of_any(acls, principal, *right.or_on_any)
+
+    @staticmethod
+    def _wanted_of_any(acls: list[Acl], principal: str, operation: AclOperation, resource: ResourceType) -> bool:
+        """Whether it is allowed of any name that an ACL has, or of one that begins so and that no other ACL is about."""
+        names = {acl.name for acl in acls if acl.resource_type == resource}
+        return any(allowed(acls, principal, operation, resource, name) for name in names)
+
+    def refused(self, request: Request[Any], code: ErrorCode) -> None:
+        """What comes of a decision does not matter here."""
+
+    def ended(self, request: Request[Any], time_ms: int, *, answered: bool) -> None:
+        """What comes of a decision does not matter here."""

@@ -1,0 +1,83 @@
+"""A simulated cluster in which rights matter.
+
+    SecuredWorld(seed, SECURED_SCENARIOS["secured"]).run()
+
+Its nodes have an authorizer. Between themselves, and for the load of every cluster, they have a listener whose clients
+are super users; on a second one guests and the admin of ACLs log in, and their sessions are short.
+
+`guests` is who they are and what they know, `rules` what holds of each decision, `scenarios` what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from simulator.cluster.scenarios import Scenario
+from simulator.cluster.world import AnyAdmin, ClusterWorld
+from simulator.secured.guests import ADMIN, HIDDEN, SHOWN, AclAdmin, Guest, password
+from simulator.secured.rules import DecisionRules
+
+GUESTS = 4
+GUESTS_LISTENER, GUESTS_PORT = "GUESTS", 9094
+SESSION_MS = (2_000, 4_000)
+"""Whoever logs in again within a second is refused, as Kafka does it."""
+USERS = [ADMIN, *(f"guest-{number}" for number in range(GUESTS))]
+PASSWORDS = " ".join(f'user_{user}="{password(user)}"' for user in USERS)
+MODULE = f"org.apache.kafka.common.security.plain.PlainLoginModule required {PASSWORDS};"
+OTHER_PRODUCERS, OTHER_PLAIN, OTHER_READERS = 2, 1, 1
+
+
+class SecuredWorld(ClusterWorld):
+    """See the module's head."""
+
+    def __init__(self, seed: int, scenario: Scenario) -> None:
+        super().__init__(seed, scenario)
+        del self.producers[OTHER_PRODUCERS:], self.plain[OTHER_PLAIN:], self.readers[OTHER_READERS:]
+        known = len(self.load.clients)
+        brokers = [each.address(GUESTS_LISTENER) for each in self.machines if each.settings.is_broker]
+        self.guests = [Guest(self.load, number, brokers, renews=number % 2 == 0) for number in range(GUESTS)]
+        self.acl_admin = AclAdmin(self.load, brokers, [guest.user for guest in self.guests])
+        self.rules = [DecisionRules(machine, self.guests) for machine in self.machines]
+        for machine, rules in zip(self.machines, self.rules, strict=True):
+            machine.audit = rules
+        self.faults.cluster.clients += [client.name for client in self.load.clients[known:]]
+
+    def _settings(self, controller_ids: Sequence[int]) -> dict[str, Any]:
+        return {
+            **super()._settings(controller_ids),
+            "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super_users": f"User:ANONYMOUS;User:{ADMIN}",
+            "connections_max_reauth_ms": self.random.choice(SESSION_MS),
+            "sasl_enabled_mechanisms": "PLAIN",
+        }
+
+    def _listeners(self, host: str, *, broker: bool, controller: bool) -> dict[str, str]:
+        settings = super()._listeners(host, broker=broker, controller=controller)
+        if not broker:
+            return settings
+        guests = f"{GUESTS_LISTENER}://{host}:{GUESTS_PORT}"
+        return {
+            **settings,
+            "listeners": f"{settings['listeners']},{guests}",
+            "listener.name.guests.plain.sasl.jaas.config": MODULE,
+            "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUESTS:SASL_PLAINTEXT",
+        }
+
+    # The run
+
+    def _boot(self) -> None:
+        super()._boot()
+        self._make_topics([SHOWN, HIDDEN], 1, self._topic_configs())
+
+    def _suffer(self) -> None:
+        for guest in self.guests:
+            guest.go_on()
+        super()._suffer()
+
+    def _all_admins(self) -> list[AnyAdmin]:
+        return [*super()._all_admins(), self.acl_admin]
+
+    def _compare_metadata(self) -> None:
+        super()._compare_metadata()
+        self.acl_admin.check_acls({acl for _, acl in self.checker.image.acls.by_id.items()})
