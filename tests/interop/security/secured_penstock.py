@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from support.tls import Authority, KeyStore
@@ -13,9 +14,9 @@ ALICE, PASSWORD = "alice", "canary-of-alice"
 
 
 class SecuredPenstock(LocalBroker):
-    """See the module's head. `secured` is the address of the secured listener, once it has started."""
+    """See the module's head; `settings` are more of the node. `secured` is the address of the secured listener, once it has started."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.store: KeyStore = Authority(directory).store("broker")
         key = {name: text for name, text in self.store.properties().items() if "keystore" in name}
         super().__init__(
@@ -25,6 +26,7 @@ class SecuredPenstock(LocalBroker):
                 "listener.name.secured.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
                 "listener.name.secured.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_{ALICE}="{PASSWORD}";',
                 **{f"listener.name.secured.{name}": text for name, text in key.items()},
+                **(settings or {}),
             }
         )
 
