@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.spark.read.option_table import CONSUMER_TUNING, GROUPS, NO_SECURITY, REFUSED, Option
+from penstock.client.security import NAMES
+from penstock.spark.read.option_table import CONSUMER_TUNING, GROUPS, REFUSED, Option
 from penstock.spark.read.source import COLUMNS, HEADERS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "spark-options.md"
@@ -52,6 +53,12 @@ REFUSED_TEXT = """
 | option | why, and what to do |
 |---|---|
 """
+SECURITY_TEXT = """
+## TLS and logins
+
+As in the official connector, for [a secured cluster](../how-to/connect-to-a-secured-cluster.md): {names}.
+Settings of GSSAPI and OAUTHBEARER are accepted where they have no effect, and these mechanisms are refused.
+"""
 TUNING_TEXT = """
 Settings that tune the Java consumer are accepted as well, because a job that is moved has them, and have no effect:
 {names}.
@@ -64,10 +71,10 @@ def page() -> str:
     for title, options in GROUPS:
         text += f"\n## {title}\n\n{COLUMNS_OF_TABLE}"
         text += "".join(map(row, options))
+    text += SECURITY_TEXT.format(names=", ".join(f"`kafka.{name}`" for name in NAMES))
     text += TUNING_TEXT.format(names=", ".join(f"`{name}`" for name in CONSUMER_TUNING))
     text += REFUSED_TEXT
-    reasons = {"kafka.sasl.*, kafka.ssl.*": NO_SECURITY, "kafka.security.protocol other than PLAINTEXT": NO_SECURITY}
-    text += "".join(f"| `{name}` | {reason} |\n" for name, reason in {**REFUSED, **reasons}.items())
+    text += "".join(f"| `{name}` | {reason} |\n" for name, reason in REFUSED.items())
     columns = "\n".join(f"- `{name}` {kind}" for name, kind in {**COLUMNS, **HEADERS}.items())
     return text + COLUMNS_TEXT.format(columns=columns)
 

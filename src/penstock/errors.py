@@ -294,6 +294,13 @@ class UnreachableError(PenstockError):
     code = ErrorCode.NETWORK_EXCEPTION
 
 
+class AuthenticationError(PenstockError):
+    """One side does not believe who the other one is: a login or a certificate was refused. Trying again does not help;
+    the message says what would."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
 Report = Callable[[str, Exception], None]
 """`report(what, error)`: who gets an error that should never happen, caught where it ends `what` and nothing else."""
 

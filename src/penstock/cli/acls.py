@@ -161,7 +161,7 @@ def list_action(arguments: argparse.Namespace) -> int:
         print_acls(sorted(found), as_json=arguments.json)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def print_acls(acls: Sequence[Acl], *, as_json: bool) -> None:
@@ -202,7 +202,7 @@ def add_action_of(arguments: argparse.Namespace) -> int:
         print_acls(acls, as_json=False)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def new_acls(arguments: argparse.Namespace) -> list[Acl]:
@@ -274,4 +274,4 @@ def remove_action(arguments: argparse.Namespace) -> int:
             print_acls(gone[:SEVERAL_MAX], as_json=False)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,19 +14,78 @@ from penstock.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
+    from penstock.client.security import ClientSecurity
     from penstock.config.properties import Properties
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
-    """Adds --bootstrap, which PENSTOCK_BOOTSTRAP sets for a whole shell."""
+    """Adds --bootstrap and --command-config, which PENSTOCK_BOOTSTRAP and PENSTOCK_COMMAND_CONFIG set for a whole
+    shell."""
     parser.add_argument(
         "--bootstrap",
         metavar="HOST:PORT",
         default=os.environ.get("PENSTOCK_BOOTSTRAP", DEFAULT_BOOTSTRAP),
         help=f"brokers to connect to first, separated by commas (default: $PENSTOCK_BOOTSTRAP or {DEFAULT_BOOTSTRAP})",
     )
+    add_command_config(parser)
+
+
+def add_command_config(arguments: Arguments) -> None:
+    """Adds --command-config, as Kafka's tools have it; `security_of` reads it."""
+    arguments.add_argument(
+        "--command-config",
+        metavar="FILE",
+        default=os.environ.get("PENSTOCK_COMMAND_CONFIG"),
+        help="client properties for a secured cluster: security.protocol, ssl.*, sasl.* (default: "
+        "$PENSTOCK_COMMAND_CONFIG)",
+    )
+
+
+def security_of(arguments: argparse.Namespace) -> ClientSecurity:
+    """What the file of --command-config says about security; other properties of it are warned about, once.
+
+    Raises ConfigError.
+    """
+    return security_in(arguments.command_config)
+
+
+def security_in(path: str | None, *, quiet: bool = False) -> ClientSecurity:
+    """What a file of client properties says about security; None: nothing. `quiet`: without warnings.
+
+    Raises ConfigError.
+    """
+    from penstock.client.property_files import client_properties
+    from penstock.client.security import UNSECURED
+
+    if path is None:
+        return UNSECURED
+    properties, security = client_properties(path)
+    if not quiet:
+        warn_unused(path, properties, security)
+    return security
+
+
+def warn_unused(path: str, properties: Properties, security: ClientSecurity) -> None:
+    """Says on stderr which properties mean nothing, as Kafka's tools do."""
+    from penstock.client.security import NAMES
+    from penstock.config.nearest import did_you_mean
+
+    if security.unused:
+        names = ", ".join(security.unused)
+        warn(f"{path}: no effect with security.protocol={security.protocol}: {names}")
+    known = {*NAMES, "bootstrap.servers"}
+    for name in properties:
+        if name in security.unknown or not name.startswith(("ssl.", "sasl.", "security.", "bootstrap.servers")):
+            warn(f"{path}: {name} is not used by this command{did_you_mean(name, known)}")
+
+
+def warn(text: str) -> None:
+    """One line on stderr."""
+    from penstock.cli.output import YELLOW, paint
+
+    print(f"{paint('warning:', YELLOW, sys.stderr)} {text}", file=sys.stderr)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -118,11 +178,18 @@ def capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def with_client(bootstrap: str, job: Callable[[Client], Awaitable[int]]) -> int:
-    """Connects, runs the job in an event loop, disconnects; returns what the job returns.
+def with_client(arguments: argparse.Namespace, job: Callable[[Client], Awaitable[int]]) -> int:
+    """Connects as --bootstrap and --command-config say, runs the job in an event loop, disconnects; returns what the
+    job returns.
 
-    Raises UsageError for an address that is none, UnreachableError with what to do when nobody answers.
+    Raises UsageError for an address that is none, UnreachableError with what to do when nobody answers,
+    AuthenticationError.
     """
+    return with_client_at(arguments.bootstrap, security_of(arguments), job)
+
+
+def with_client_at(bootstrap: str, security: ClientSecurity, job: Callable[[Client], Awaitable[int]]) -> int:
+    """`with_client` for who knows already where and how."""
     import asyncio
 
     from penstock.client.client import Client
@@ -130,7 +197,7 @@ def with_client(bootstrap: str, job: Callable[[Client], Awaitable[int]]) -> int:
 
     async def work() -> int:
         try:
-            client = Client(bootstrap)
+            client = Client(bootstrap, security=security)
         except ValueError as error:
             raise UsageError(f"--bootstrap: {error}") from None
         try:
@@ -148,20 +215,20 @@ def with_client(bootstrap: str, job: Callable[[Client], Awaitable[int]]) -> int:
 
 
 def read_properties(path: str, overrides: Sequence[str] = ()) -> Properties:
-    """A properties file, with NAME=VALUE `overrides` over it. Raises ConfigError in a sentence."""
-    from penstock.config.properties import Properties, parse
+    """A properties file, with NAME=VALUE `overrides` over it, and what config providers have for it.
 
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    properties = parse(data, path)
-    if not overrides:
-        return properties
-    lines = {name: line for name in properties if (line := properties.line_of(name)) is not None}
-    given = pairs(overrides, "--override")
-    return Properties({**properties, **given}, {k: v for k, v in lines.items() if k not in given}, path, "--override")
+    Raises ConfigError in a sentence.
+    """
+    from penstock.client.property_files import provided, read_file
+    from penstock.config.properties import Properties
+
+    properties = read_file(path)
+    if overrides:
+        lines = {name: line for name in properties if (line := properties.line_of(name)) is not None}
+        given = pairs(overrides, "--override")
+        kept = {name: line for name, line in lines.items() if name not in given}
+        properties = Properties({**properties, **given}, kept, path, "--override")
+    return provided(properties)
 
 
 def names_in(text: str | None) -> tuple[str, ...]:

@@ -46,13 +46,14 @@ def topic_names() -> list[str]:
     import asyncio
     import os
 
-    from penstock.cli.common import DEFAULT_BOOTSTRAP
+    from penstock.cli.common import DEFAULT_BOOTSTRAP, security_in
     from penstock.client.client import Client
     from penstock.errors import PenstockError
 
     async def ask() -> list[str]:
         bootstrap = os.environ.get("PENSTOCK_BOOTSTRAP", DEFAULT_BOOTSTRAP)
-        async with Client(bootstrap, timeout_ms=ASK_TIMEOUT_MS) as client:
+        security = security_in(os.environ.get("PENSTOCK_COMMAND_CONFIG"), quiet=True)
+        async with Client(bootstrap, timeout_ms=ASK_TIMEOUT_MS, security=security) as client:
             return await client.topic_names()
 
     try:

@@ -92,7 +92,7 @@ def describe_action(arguments: argparse.Namespace) -> int:
         print_configs(shown, arguments)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 async def check_broker(client: Client, resource: Resource) -> None:
@@ -154,7 +154,7 @@ def alter_action(arguments: argparse.Namespace) -> int:
         print(f"{'would change' if arguments.validate_only else 'changed'} {described(resource)}")
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def changes_of(arguments: argparse.Namespace) -> list[Change]:

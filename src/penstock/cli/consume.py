@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         await consume(client, arguments, write)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 async def consume(client: Client, arguments: argparse.Namespace, write: Write) -> None:

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             write(arguments, plan)
         return 0 if is_well(disks, silent) else 1
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def check(arguments: argparse.Namespace) -> None:

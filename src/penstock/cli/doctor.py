@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_json, add_option, read_properties
+from penstock.cli.common import add_command_config, add_json, add_option, read_properties
 from penstock.cli.finding import Finding, State
 from penstock.errors import PenstockError
 
@@ -50,6 +50,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="append",
     )
     add_option(parser, "--bootstrap", "HOST:PORT", "also check what transactions hold back in this cluster")
+    add_command_config(parser)
     add_json(parser)
 
 
@@ -100,7 +101,7 @@ def examine(arguments: argparse.Namespace) -> Iterator[Finding]:
     if arguments.bootstrap is not None:
         from penstock.cli.doctor_transactions import check_transactions
 
-        yield from check_transactions(arguments.bootstrap)
+        yield from check_transactions(arguments)
 
 
 def check_config(path: str) -> tuple[Settings | None, Finding]:

@@ -6,6 +6,7 @@ longer than a minute, and to be ended when no coordinator will do it.
 
 from __future__ import annotations
 
+import argparse
 import time
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ USUAL_MS = 60_000
 """How long a transaction may take before it is named: the timeout that Kafka's producers give it."""
 
 
-def check_transactions(bootstrap: str) -> list[Finding]:
+def check_transactions(arguments: argparse.Namespace) -> list[Finding]:
     """A finding for each partition whose last stable offset has been held back for long, or one that none is."""
     findings: list[Finding] = []
 
@@ -40,7 +41,7 @@ def check_transactions(bootstrap: str) -> list[Finding]:
         return 0
 
     try:
-        with_client(bootstrap, job)
+        with_client(arguments, job)
     except PenstockError as error:
         findings.append(Finding(State.WRONG, SUBJECT, str(error).replace("\n", " "), "--bootstrap says where to look"))
     return findings

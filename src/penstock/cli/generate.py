@@ -100,7 +100,7 @@ def generate_clicks(arguments: argparse.Namespace) -> int:
         if arguments.truth is not None:
             job.truth_file = stack.enter_context(open(arguments.truth, "wb"))
         if arguments.to is None or arguments.truth_topic is not None:
-            return with_client(arguments.bootstrap, job.to_topic)
+            return with_client(arguments, job.to_topic)
         return job.to_file()
 
 

@@ -72,7 +72,7 @@ def reset_action(arguments: argparse.Namespace) -> int:
         show(arguments, moves, await member_count(client, arguments.group))
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 async def member_count(client: Client, group_id: str) -> int:

@@ -90,7 +90,7 @@ def list_action(arguments: argparse.Namespace) -> int:
             print("no such groups" if arguments.state or arguments.type else "there are no groups yet")
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def describe_action(arguments: argparse.Namespace) -> int:
@@ -122,7 +122,7 @@ def describe_action(arguments: argparse.Namespace) -> int:
             print_group(state, lag, members=arguments.members)
         return code
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def as_json(state: GroupState, lag: list[Lag]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def delete_action(arguments: argparse.Namespace) -> int:
         failed = await (delete_topics(client, arguments) if arguments.topic else delete_whole(client, arguments))
         return 1 if failed else 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 WHY_NOT = {

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.dry_run:
                 job.read_only()
             else:
-                with_client(arguments.bootstrap, job.run)
+                with_client(arguments, job.run)
             offsets.finish([partition for partition, _ in chosen])
         return print_report(arguments, job)
     finally:

@@ -29,7 +29,8 @@ from penstock.cli.common import (
     check_modules,
     names_in,
     pairs,
-    with_client,
+    security_of,
+    with_client_at,
 )
 from penstock.cli.lake_table import LAKE_MODULES
 from penstock.cli.output import counted
@@ -191,6 +192,7 @@ def options_of(arguments: argparse.Namespace) -> LoadOptions:
             cluster_by=names_in(arguments.cluster_by),
             from_ms=None if arguments.from_time is None else timestamp_ms(arguments.from_time, "--from"),
             until_ms=None if arguments.until is None else timestamp_ms(arguments.until, "--until"),
+            security=security_of(arguments),
             **same,
         )
     except ConfigError as error:
@@ -249,7 +251,7 @@ def check_topics(options: LoadOptions) -> None:
                 raise RequestError(error.code, f"there is no topic {topic} at {options.bootstrap}") from None
         return 0
 
-    with_client(options.bootstrap, check)
+    with_client_at(options.bootstrap, options.security, check)
 
 
 def starting_point(text: str) -> int:

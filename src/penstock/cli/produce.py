@@ -67,7 +67,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Produces; returns the exit code."""
     job = Job(arguments)
-    return with_client(arguments.bootstrap, job.run)
+    return with_client(arguments, job.run)
 
 
 class Job:

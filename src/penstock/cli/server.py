@@ -68,11 +68,12 @@ def start_container(arguments: argparse.Namespace) -> int:
     import os
 
     from penstock.cli.container import prepare, properties_of
+    from penstock.client.property_files import provided
     from penstock.config.server import Settings
     from penstock.server.logs import configure
 
     configure(json_lines=arguments.log_format == "json", level=arguments.log_level)
-    settings = Settings.from_properties(properties_of(os.environ, read_properties(arguments.file)))
+    settings = Settings.from_properties(provided(properties_of(os.environ, read_properties(arguments.file))))
     prepare(settings, os.environ)
     return run_with(settings, "the environment")
 

@@ -27,13 +27,15 @@ from penstock.cli.common import (
     add_log_dirs,
     add_option,
     isolation_of,
-    with_client,
+    security_of,
+    with_client_at,
 )
 from penstock.cli.output import counted
 from penstock.errors import ConfigError, UsageError
 from penstock.sql.limits import SQL_JSON_SAMPLE_RECORDS, SQL_MEMORY, SQL_TABLE_ROWS
 
 if TYPE_CHECKING:
+    from penstock.client.security import ClientSecurity
     from penstock.sql.engine import Engine, Result
 
 SUMMARY = "query topics with SQL"
@@ -88,19 +90,20 @@ def run(arguments: argparse.Namespace) -> int:
         files=arguments.allow_files,
         sample=arguments.sample,
     )
-    check_brokers(arguments.bootstrap)
-    with Engine(arguments.bootstrap, settings) as engine:
+    security = security_of(arguments)
+    check_brokers(arguments.bootstrap, security)
+    with Engine(arguments.bootstrap, settings, security) as engine:
         answer(engine, query, arguments)
     return 0
 
 
-def check_brokers(bootstrap: str) -> None:
-    """Raises UsageError or UnreachableError, with what to do, when there are no brokers at the address."""
+def check_brokers(bootstrap: str, security: ClientSecurity) -> None:
+    """Raises UsageError, UnreachableError or AuthenticationError, with what to do, when no broker can be asked."""
 
     async def nothing(_: object) -> int:
         return 0
 
-    with_client(bootstrap, nothing)
+    with_client_at(bootstrap, security, nothing)
 
 
 def statements(arguments: argparse.Namespace) -> str:

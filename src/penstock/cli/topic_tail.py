@@ -50,7 +50,7 @@ def tail_action(arguments: argparse.Namespace) -> int:
         await watch(client, arguments)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 async def watch(client: Client, arguments: argparse.Namespace) -> None:

@@ -117,7 +117,7 @@ def list_action(arguments: argparse.Namespace) -> int:
                 print(each.name)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def summary(topic: MetadataResponseTopic, size_bytes: int | None) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def create_action(arguments: argparse.Namespace) -> int:
             print(f"{verb} {made.name}: partitions {made.partitions}, replication factor {made.replication_factor}")
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def parse_assignment(text: str | None) -> list[list[int]]:
@@ -204,7 +204,7 @@ def describe_action(arguments: argparse.Namespace) -> int:
             print_topic(*each)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 Ranges = dict[int, tuple[int, int]]
@@ -278,7 +278,7 @@ def alter_action(arguments: argparse.Namespace) -> int:
         print(f"{arguments.topic} has {counted(arguments.partitions, 'partition')}")
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def delete_action(arguments: argparse.Namespace) -> int:
@@ -296,4 +296,4 @@ def delete_action(arguments: argparse.Namespace) -> int:
                 say_error(str(error))
         return 1 if any(outcome.values()) else 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)

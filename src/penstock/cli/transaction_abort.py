@@ -51,7 +51,7 @@ def abort_action(arguments: argparse.Namespace) -> int:
             await abort_hanging(client, arguments)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -112,7 +112,7 @@ def list_action(arguments: argparse.Namespace) -> int:
         print_list(arguments, found)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def print_list(arguments: argparse.Namespace, found: list[ListedTransaction]) -> None:
@@ -155,7 +155,7 @@ def describe_action(arguments: argparse.Namespace) -> int:
             print_state(state, now_ms)
         return code
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def state_json(state: TransactionState, now_ms: int) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def hanging_action(arguments: argparse.Namespace) -> int:
             say_error(f"not searched, since they have no leader: {', '.join(map(partition_name, leaderless))}")
         return 1 if leaderless else 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 async def searched(client: Client, arguments: argparse.Namespace) -> tuple[list[Partition], list[Partition]]:

@@ -77,7 +77,7 @@ def list_action(arguments: argparse.Namespace) -> int:
             print("no user has a SCRAM password")
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def order(credential: UserCredential) -> tuple[str, int]:
@@ -109,7 +109,7 @@ def add_user_action(arguments: argparse.Namespace) -> int:
         tell(arguments, "set", mechanisms)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def read_password(path: str | None) -> str:
@@ -146,7 +146,7 @@ def remove_action(arguments: argparse.Namespace) -> int:
         tell(arguments, "removed", mechanisms)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def tell(arguments: argparse.Namespace, what: str, mechanisms: list[ScramMechanism]) -> None:

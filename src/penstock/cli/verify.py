@@ -28,9 +28,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import add_flag, add_option, check_modules
+from penstock.cli.common import add_command_config, add_flag, add_option, check_modules, security_of
 from penstock.cli.lake_table import add_table, open_named
 from penstock.cli.output import counted
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,12 +58,14 @@ class Asked:
     format: str = "auto"
     schema_registry: str | None = None
     quarantine: str | None = None
+    security: ClientSecurity = UNSECURED
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     add_table(parser)
     parser.add_argument("--topic", help="only this topic")
     add_option(parser, "--broker", "HOST:PORT", "also compare the table with what this broker has")
+    add_command_config(parser)
     parser.add_argument(
         "--values",
         choices=VALUES,
@@ -113,6 +116,7 @@ def asked_of(arguments: argparse.Namespace) -> Asked:
         arguments.format,
         arguments.schema_registry,
         arguments.quarantine,
+        UNSECURED if arguments.broker is None else security_of(arguments),
     )
 
 
@@ -132,7 +136,7 @@ def judge(lake: LakeTable, asked: Asked) -> tuple[list[PartitionVerdict], Broker
     if asked.broker is None:
         return verify(lake, asked.topic), {}, {}
     progress = {known: each for known, each in lake.progress().items() if asked.topic in (None, known.topic)}
-    brokers = asyncio.run(against_broker(asked.broker, progress))
+    brokers = asyncio.run(against_broker(asked.broker, progress, asked.security))
     rows = 0 if asked.values == "none" else asked.sample
     watch = Watch(everything(progress, brokers) if asked.values == "all" else choose(progress, brokers, rows))
     verdicts = verify(lake, asked.topic, watch)
@@ -142,7 +146,8 @@ def judge(lake: LakeTable, asked: Asked) -> tuple[list[PartitionVerdict], Broker
         from penstock.spark.load.values import Comparison, other_half
 
         expected = Expected(lake, asked.format, asked.schema_registry)
-        Comparison(lake, asked.broker, watch, expected, other_half(lake, asked.quarantine)).run(brokers)
+        other = other_half(lake, asked.quarantine)
+        Comparison(lake, asked.broker, watch, expected, other, security=asked.security).run(brokers)
         left_out = expected.left_out
     by_name = {(p.topic, str(p.topic_id), p.partition): each for p, each in brokers.items()}
     places = {at: by_name.get((v.topic, v.topic_id, v.partition)) for at, v in enumerate(verdicts)}

@@ -20,7 +20,16 @@ from uuid import UUID
 
 from penstock.client.connection import BrokerConnection
 from penstock.client.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
-from penstock.errors import ErrorCode, PenstockError, RequestError, UnreachableError
+from penstock.client.security import UNSECURED, ClientSecurity
+from penstock.errors import (
+    AuthenticationError,
+    ConfigError,
+    ErrorCode,
+    PenstockError,
+    RequestError,
+    UnreachableError,
+)
+from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -40,6 +49,10 @@ CONSUMER = -1
 Partition = tuple[str, int]
 Ask = Callable[[int, list[Partition]], Awaitable[list[Partition]]]
 
+FINAL = (AuthenticationError, ConfigError)
+"""Why a connection does not come about that will not at the next address either."""
+OPERATIONS_FROM_VERSION = 8
+"""Metadata tells what a client may do to a topic from this version on (KIP-430)."""
 HURRY_MS = 3_000
 """How long one of several bootstrap addresses may take to answer before the next is tried."""
 
@@ -89,15 +102,22 @@ class Client:
         bootstrap: "host:port", several separated by commas, or a sequence of them.
         client_id: how the brokers' logs and quotas call us.
         timeout_ms: how long one call may take with all its retries.
+        security: TLS and login, for the bootstrap addresses and all brokers alike.
     """
 
     def __init__(
-        self, bootstrap: str | Sequence[str], *, client_id: str = "penstock", timeout_ms: int = 30_000
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        client_id: str = "penstock",
+        timeout_ms: int = 30_000,
+        security: ClientSecurity = UNSECURED,
     ) -> None:
         addresses = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
         self._bootstrap = [parse_address(address) for address in addresses]
         self._client_id = client_id
         self._timeout_ms = timeout_ms
+        self._security = security
         self._brokers: dict[int, tuple[str, int]] = {}
         self._connections: dict[int | None, BrokerConnection] = {}
         self._opening: dict[int | None, asyncio.Lock] = {}
@@ -144,10 +164,13 @@ class Client:
         failure: PenstockError | None = None
         for limit_ms in (HURRY_MS, self._timeout_ms) if len(candidates) > 1 else (self._timeout_ms,):
             for host, port in candidates:
-                connection = BrokerConnection(host, port, self._client_id, self._timeout_ms)
+                connection = BrokerConnection(host, port, self._client_id, self._timeout_ms, self._security)
                 try:
                     await connection.open(min(limit_ms, self._timeout_ms))
                     return connection
+                except FINAL:
+                    connection.close()
+                    raise
                 except PenstockError as error:
                     connection.close()
                     failure = error
@@ -168,10 +191,17 @@ class Client:
                 return await connection.send(message, timeout_ms=self._timeout_ms // 3)
         return await self.send(message)
 
-    async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
-        """Asks for metadata (None: all topics) and remembers brokers, leaders and topic ids."""
+    async def refresh(
+        self, topics: Iterable[str] | None, *, create: bool = False, operations: bool = False
+    ) -> MetadataResponse:
+        """Asks for metadata (None: all topics) and remembers brokers, leaders and topic ids. `operations`: also what
+        this client may do to the topics, where brokers tell it (Metadata 8).
+        """
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        if operations:
+            version = (await self.connection(None)).version_for(ApiKey.METADATA)
+            request.include_topic_authorized_operations = version >= OPERATIONS_FROM_VERSION
         answer: MetadataResponse = await self.ask_any(request)
         self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
@@ -183,6 +213,10 @@ class Client:
                 leaders[partition.partition_index] = partition.leader_id
             self._topics[topic.name] = TopicState(topic.topic_id, tuple(leaders))
         return answer
+
+    def another(self, bootstrap: str | Sequence[str], *, timeout_ms: int) -> Client:
+        """A client of other addresses of the same cluster, which it reaches as this one does."""
+        return Client(bootstrap, client_id=self._client_id, timeout_ms=timeout_ms, security=self._security)
 
     @property
     def brokers(self) -> Mapping[int, tuple[str, int]]:

@@ -1,15 +1,23 @@
-"""One connection to one broker: requests out, responses in, many in flight, answered in order of correlation id."""
+"""One connection to one broker: requests out, responses in, many in flight, answered in order of correlation id.
+
+Opening it means, as far as `security` wants it: TLS, then ApiVersions, then a login. If that login ends, requests wait
+while the connection logs in again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
+import ssl
 from typing import Any
 
 from penstock.client.limits import CLIENT_RESPONSE_BYTES
+from penstock.client.refused import closed_in_handshake, tls_refusal
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.client.transport import dial
-from penstock.errors import ProtocolError, UnreachableError, UnsupportedVersionError
+from penstock.errors import AuthenticationError, ProtocolError, UnreachableError, UnsupportedVersionError
 from penstock.protocol.api import APIS, ApiKey
 from penstock.protocol.frames import decode_response, encode_request, foreign_protocol
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -26,7 +34,9 @@ class BrokerConnection:
         versions: what the broker serves of each API. features: the finalized levels as of when it was opened.
     """
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self, host: str, port: int, client_id: str, timeout_ms: int, security: ClientSecurity = UNSECURED
+    ) -> None:
         self.address = f"{host}:{port}"
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
@@ -37,19 +47,21 @@ class BrokerConnection:
         self._correlation_id = 0
         self._waiting: dict[int, tuple[ApiKey, int, asyncio.Future[Any]]] = {}
         self._failure: Exception | None = None
+        self._security = security
+        self._logging_in = asyncio.Lock()
+        self._log_in_at = float("inf")
+        self._is_used = False
 
     async def open(self, timeout_ms: int | None = None) -> None:
-        """Connects and asks for the broker's API versions. Raises UnreachableError."""
+        """Connects, asks for the broker's API versions and logs in.
+
+        Raises UnreachableError, AuthenticationError, ConfigError for a key store that cannot be read.
+        """
         timeout_s = self._timeout_s if timeout_ms is None else timeout_ms / 1000
-        try:
-            async with asyncio.timeout(timeout_s):
-                transport = await dial(self._host, self._port, self)
-        except (OSError, TimeoutError) as error:
-            raise UnreachableError(f"cannot reach {self.address}: {reason_of(error)}") from None
-        self._transport = transport
+        self._transport = await self._dial(timeout_s)
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
         try:
-            answer = await self.send(request, version=3, timeout_ms=round(timeout_s * 1000))
+            answer = await self._ask(request, version=3, timeout_ms=round(timeout_s * 1000))
         except NoAnswer:
             raise UnreachableError(
                 f"{self.address} accepts connections and did not answer in {timeout_s:.0f} s\n"
@@ -57,6 +69,43 @@ class BrokerConnection:
             ) from None
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         self.features = {each.name: each.max_version_level for each in answer.finalized_features}
+        if self._security.login is not None:
+            await self._log_in()
+
+    async def _dial(self, timeout_s: float) -> asyncio.Transport:
+        """Connects, with TLS if the listener has it. Raises UnreachableError, AuthenticationError, ConfigError."""
+        context = await asyncio.to_thread(self._security.context) if self._security.has_tls else None
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await dial(self._host, self._port, self, context)
+        except ssl.SSLError as error:
+            raise tls_refusal(self.address, self._host, error) from None
+        except (OSError, TimeoutError) as error:
+            if context is not None and isinstance(error, ConnectionResetError):
+                raise closed_in_handshake(self.address) from None
+            raise UnreachableError(f"cannot reach {self.address}: {reason_of(error)}") from None
+
+    async def _log_in(self) -> None:
+        """Logs in, at first or again. Raises AuthenticationError, which ends the connection."""
+        from penstock.client.login import again_after_s, log_in
+
+        login = self._security.login
+        assert login is not None
+        if ApiKey.SASL_HANDSHAKE not in self.versions:
+            raise AuthenticationError(f"{self.address} takes no logins: the listener has no SASL")
+        began = asyncio.get_running_loop().time()
+        try:
+            lifetime_ms = await log_in(self._ask, login, self.address)
+        except AuthenticationError as error:
+            self.lost(error)
+            raise
+        self._log_in_at = began + again_after_s(lifetime_ms, random.random()) if lifetime_ms else float("inf")
+
+    async def _stay_logged_in(self) -> None:
+        """Logs in again unless somebody has meanwhile."""
+        async with self._logging_in:
+            if self._failure is None and asyncio.get_running_loop().time() >= self._log_in_at:
+                await self._log_in()
 
     @property
     def closed(self) -> bool:
@@ -89,8 +138,25 @@ class BrokerConnection:
         `version` forces one, `at_most` caps the negotiated one. `answered` is False for the one request that brokers
         leave without an answer, a produce with acks=0: None comes back when it is on its way.
 
-        Raises UnreachableError, UnsupportedVersionError, ProtocolError.
+        Raises UnreachableError, UnsupportedVersionError, ProtocolError, AuthenticationError if the login has ended and
+        the broker accepts no other.
         """
+        if asyncio.get_running_loop().time() >= self._log_in_at:
+            await self._stay_logged_in()
+        answer = await self._ask(message, version=version, at_most=at_most, timeout_ms=timeout_ms, answered=answered)
+        self._is_used = True
+        return answer
+
+    async def _ask(
+        self,
+        message: Any,
+        *,
+        version: int | None = None,
+        at_most: int | None = None,
+        timeout_ms: int | None = None,
+        answered: bool = True,
+    ) -> Any:
+        """`send`, whether logged in or not."""
         key = ApiKey(message.KEY)
         if version is None:
             version = self.version_for(key, at_most)
@@ -148,16 +214,29 @@ class BrokerConnection:
         spoken = foreign_protocol(size_bytes)
         if spoken is None:
             return ProtocolError(f"a response of {size_bytes} bytes; at most {CLIENT_RESPONSE_BYTES}")
-        remedy = "TLS is not supported yet" if spoken == "TLS" else "give the address of a broker's listener"
+        if spoken == "TLS":
+            remedy = "security.protocol must be as the listener's is: SSL or SASL_SSL"
+        else:
+            remedy = "give the address of a broker's listener"
         return UnreachableError(f"{self.address} speaks {spoken}, not Kafka's protocol\n  {remedy}")
 
-    def hung_up(self) -> Exception:
+    def hung_up(self, error: Exception | None) -> Exception:
         """Why the other side may have closed the connection."""
-        if self.versions:
+        if isinstance(error, ssl.SSLError):
+            return tls_refusal(self.address, self._host, error)
+        if self._is_used or (self.versions and self._security.login is not None):
             return UnreachableError(f"{self.address} closed the connection")
+        if self.versions:
+            return UnreachableError(
+                f"{self.address} closed the connection at the first request\n"
+                "  a listener that wants SASL does so: security.protocol must be as the listener's is, and "
+                "sasl.mechanism and sasl.jaas.config say how to log in"
+            )
+        if self._security.has_tls:
+            return closed_in_handshake(self.address)
         return UnreachableError(
             f"{self.address} closed the connection without an answer\n"
-            "  a listener that wants TLS or SASL does so; neither is supported yet"
+            "  a listener that wants TLS does so: security.protocol must be as the listener's is"
         )
 
     def close(self) -> None:

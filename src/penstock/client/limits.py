@@ -26,3 +26,5 @@ CLIENT_DESCRIBED_PARTITIONS = 500
 """Partitions whose producers one request asks for; more of them take several requests."""
 CLIENT_DESCRIBED_TRANSACTIONS = 100
 """Transactional ids that are asked about at once; more of them wait for their turn."""
+CLIENT_LOGIN_TOKENS = 8
+"""Tokens of one login; SCRAM takes two. An exchange that has not ended then has failed."""

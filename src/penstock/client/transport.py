@@ -1,16 +1,19 @@
 """The bytes of a connection of the client: writes requests, and cuts what arrives into frames.
 
 Small frames are copied out of a scratch buffer; a large one (a fetch) gets a buffer of its own size, which the socket
-fills directly and the decoded message views. TLS goes into `dial`: asyncio's transports finish their handshake before
-it returns.
+fills directly and the decoded message views. With TLS `dial` returns when the handshake is over and the broker's
+certificate is verified.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.client.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 
 class Receiver(Protocol):
@@ -26,8 +29,8 @@ class Receiver(Protocol):
         """The error of a frame that cannot have this size."""
         ...
 
-    def hung_up(self) -> Exception:
-        """The error of a connection that the other side has closed."""
+    def hung_up(self, error: Exception | None) -> Exception:
+        """The error of a connection that the other side has closed, or that ended in `error`."""
         ...
 
 
@@ -74,11 +77,15 @@ class Frames(asyncio.BufferedProtocol):
         self._filled -= position
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._receiver.lost(self._receiver.hung_up())
+        self._receiver.lost(self._receiver.hung_up(exc))
 
 
-async def dial(host: str, port: int, receiver: Receiver) -> asyncio.Transport:
-    """Connects, without encryption. Raises OSError."""
+async def dial(host: str, port: int, receiver: Receiver, context: SSLContext | None = None) -> asyncio.Transport:
+    """Connects, and with a context shakes hands; a certificate must be for `host` if the context checks names.
+
+    Raises OSError, of which ssl.SSLError is one.
+    """
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_connection(lambda: Frames(receiver), host, port)
+    name = None if context is None else host
+    transport, _ = await loop.create_connection(lambda: Frames(receiver), host, port, ssl=context, server_hostname=name)
     return transport

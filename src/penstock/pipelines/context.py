@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.pipelines.step import Did, Figures
 from penstock.spark.load.load import Stop
 
@@ -44,7 +45,8 @@ class Context:
         options: the job's options, checked, with their defaults.
         directory: the pipeline's own; checkpoints and state are below it.
         stop: set when the pipeline is to end; steps that take long look at it.
-        kafka: further client options of the file's `[kafka]`, as `kafka.NAME`.
+        kafka: further client options of the file's `[kafka]`, as `kafka.NAME`; those of security among them.
+        security: what these say about TLS and login, for clients of the job's own.
         interval_ms: of a microbatch, and of a step that has none of its own.
         once: work until caught up, then end.
         checkpoints: directory or URI of the queries' checkpoints; below `directory` by default.
@@ -60,6 +62,7 @@ class Context:
     directory: Path
     stop: Stop = field(default_factory=threading.Event)
     kafka: Mapping[str, str] = field(default_factory=dict)
+    security: ClientSecurity = UNSECURED
     interval_ms: int = 1000
     once: bool = False
     checkpoints: str = ""

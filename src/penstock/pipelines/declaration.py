@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.pipelines.job import Job
 from penstock.pipelines.models.project import Project
 
@@ -66,6 +67,7 @@ class Pipeline:
     checkpoints: str = ""
     commits_offsets: bool = False
     kafka: Mapping[str, str] = field(default_factory=dict)
+    security: ClientSecurity = UNSECURED
     spark: Mapping[str, str] = field(default_factory=dict)
     restart: Restart = field(default_factory=Restart)
     dead_letter_topic: str | None = None

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.client import LATEST, Client, Partition
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import PenstockError
 from penstock.pipelines.limits import PIPELINE_LAG_MS, PIPELINE_STOP_MS
 from penstock.pipelines.monitor import Monitor
@@ -35,19 +36,29 @@ class Queries:
         queries: by whose names they are told apart.
         monitor: gets their figures.
         bootstrap: the brokers that they read from.
+        security: TLS and login there.
         in_groups: whether each query's place is committed to the consumer group of its name.
     """
 
     def __init__(
-        self, queries: Sequence[StreamingQuery], monitor: Monitor, bootstrap: str, *, in_groups: bool = False
+        self,
+        queries: Sequence[StreamingQuery],
+        monitor: Monitor,
+        bootstrap: str,
+        *,
+        security: ClientSecurity = UNSECURED,
+        in_groups: bool = False,
     ) -> None:
         self._queries = [(query, query.name or str(query.id)) for query in queries]
         self._monitor = monitor
         self._bootstrap = bootstrap
+        self._security = security
         self._seen: dict[str, int] = {}
         self._ends: dict[str, dict[Partition, int]] = {}
         self._asked_at = 0.0
-        self._groups = {name: GroupOffsets(name, sender(bootstrap, name)) for _, name in self._queries if in_groups}
+        self._groups = {
+            name: GroupOffsets(name, sender(bootstrap, name, security)) for _, name in self._queries if in_groups
+        }
 
     def look(self, now_ms: int, *, once: bool) -> bool:
         """Tells the monitor of new batches; whether any query is at work. Raises QueryError when one failed."""
@@ -85,8 +96,9 @@ class Queries:
         if now < self._asked_at + PIPELINE_LAG_MS / 1000 or not any(self._ends.values()):
             return
         self._asked_at = now
+        wanted = {p for ends in self._ends.values() for p in ends}
         try:
-            latest = asyncio.run(latest_offsets(self._bootstrap, {p for ends in self._ends.values() for p in ends}))
+            latest = asyncio.run(latest_offsets(self._bootstrap, self._security, wanted))
         except PenstockError:
             return
         for name, ends in self._ends.items():
@@ -112,9 +124,12 @@ def rows_of(progress: Any) -> int:
     return int(total) if total is not None else sum(int(source["numInputRows"]) for source in progress["sources"])
 
 
-async def latest_offsets(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
+async def latest_offsets(
+    bootstrap: str, security: ClientSecurity, partitions: Iterable[Partition]
+) -> dict[Partition, int]:
     """The end of each partition, as the brokers say."""
-    async with Client(bootstrap, client_id="penstock-pipeline", timeout_ms=PIPELINE_LAG_MS) as client:
+    client = Client(bootstrap, client_id="penstock-pipeline", timeout_ms=PIPELINE_LAG_MS, security=security)
+    async with client:
         found = await client.offsets(sorted(partitions), LATEST)
         return {partition: found[partition].offset for partition in partitions}
 

@@ -20,7 +20,7 @@ def unreachable(pipelines: Sequence[Pipeline]) -> list[Problem]:
     problems = []
     for pipeline in pipelines:
         try:
-            there = asyncio.run(_topics(pipeline.bootstrap))
+            there = asyncio.run(_topics(pipeline))
         except (PenstockError, ValueError) as error:
             problems.append(Problem(str(pipeline.file), 0, f"[kafka] bootstrap: {error}"))
             continue
@@ -35,8 +35,9 @@ def unreachable(pipelines: Sequence[Pipeline]) -> list[Problem]:
     return problems
 
 
-async def _topics(bootstrap: str) -> list[str]:
-    async with Client(bootstrap, client_id="penstock-validate", timeout_ms=TIMEOUT_MS) as client:
+async def _topics(pipeline: Pipeline) -> list[str]:
+    bootstrap, security = pipeline.bootstrap, pipeline.security
+    async with Client(bootstrap, client_id="penstock-validate", timeout_ms=TIMEOUT_MS, security=security) as client:
         return await client.topic_names()
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.client.property_files import client_properties
+from penstock.client.security import NAMES, PREFIXES, UNSECURED, ClientSecurity, client_security
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.pipelines.declaration import Pipeline, Problem, Restart
@@ -53,6 +55,13 @@ KAFKA = (
         choices=("read_uncommitted", "read_committed"),
     ),
     Option("request.timeout.ms", int, None, "How long brokers may take to answer.", at_least=1),
+    Option(
+        "command_config",
+        str,
+        None,
+        "Client properties of a secured cluster: security.protocol, ssl.*, sasl.*. They may stand here as well.",
+        path=True,
+    ),
 )
 RESTART = (
     Option("attempts", int, 5, "Starts after failures in a row; 0: a failure is the end.", at_least=0),
@@ -167,7 +176,7 @@ class Checker:
         project = models.read_project(self, told, directory) if has_models else None
         job = self.job(head["job"]) if project is None else models_job(project)
         options = self.options(of["options"], job) if project is None else {}
-        kafka = self.checked(("kafka",), flattened(of["kafka"]), KAFKA)
+        kafka, secured, security = self.kafka(flattened(of["kafka"]))
         letters = self.checked(("dead_letters",), of["dead_letters"], DEAD_LETTERS)
         if letters["topic"] and letters["table"]:
             self.wrong(("dead_letters",), "[dead_letters] has a topic and a table: name one of them")
@@ -182,7 +191,8 @@ class Checker:
             interval_ms=head["interval_ms"],
             checkpoints=head["checkpoints"] or str(directory / "checkpoints"),
             commits_offsets=head["commit_offsets"],
-            kafka={f"kafka.{key}": str(value) for key, value in kafka.items() if value is not None},
+            kafka={f"kafka.{key}": str(value) for key, value in kafka.items() if value is not None} | secured,
+            security=security,
             spark=self.settings(of["spark"]),
             restart=Restart(**self.checked(("restart",), of["restart"], RESTART)),
             dead_letter_topic=letters["topic"],
@@ -210,6 +220,26 @@ class Checker:
         except ConfigError as error:
             self.wrong(("pipeline", "job"), str(error))
             return None
+
+    def kafka(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], ClientSecurity]:
+        """The values of [kafka]; what of them is about security, as `kafka.NAME`; and what that means."""
+        plain = {name: value for name, value in given.items() if not name.startswith(PREFIXES)}
+        values = self.checked(("kafka",), plain, KAFKA)
+        path = values.pop("command_config")
+        told = {name: str(value) for name, value in given.items() if name not in plain}
+        if path and told:
+            self.wrong(("kafka",), "[kafka] has command_config and properties of security: put all into the file")
+            return values, {}, UNSECURED
+        try:
+            security = client_properties(path)[1] if path else client_security(told)
+        except ConfigError as error:
+            text = str(error)
+            named = next((name for name in told if name in text), "command_config" if path else "")
+            self.wrong(("kafka", named) if named else ("kafka",), text)
+            return values, {}, UNSECURED
+        for name in security.unknown if not path else ():
+            self.wrong(("kafka", name), f"unknown option {name}{did_you_mean(name, NAMES)}")
+        return values, {f"kafka.{name}": text for name, text in security.texts}, security
 
     def options(self, given: Mapping[str, Any], job: Job | None) -> dict[str, Any]:
         """The job's options, each alone and all together."""

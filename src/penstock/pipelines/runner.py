@@ -111,7 +111,13 @@ class Running:
             raise
         streams: list[Any] = [part for part in parts if hasattr(part, "recentProgress")]
         steps: list[Any] = [part for part in parts if not hasattr(part, "recentProgress")]
-        queries = Queries(streams, self.monitor, self.pipeline.bootstrap, in_groups=self.pipeline.commits_offsets)
+        queries = Queries(
+            streams,
+            self.monitor,
+            self.pipeline.bootstrap,
+            security=self.pipeline.security,
+            in_groups=self.pipeline.commits_offsets,
+        )
         self.monitor.enters(states.RUNNING)
         try:
             self._drive(steps, queries)
@@ -167,6 +173,7 @@ class Running:
             directory=pipeline.directory,
             stop=self.stop,
             kafka=pipeline.kafka,
+            security=pipeline.security,
             interval_ms=pipeline.interval_ms,
             once=self.once,
             checkpoints=pipeline.checkpoints,

@@ -26,7 +26,8 @@ import duckdb
 import pyarrow as pa
 from duckdb import ExpectedResultType
 
-from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Client
+from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError, ErrorCode, PenstockError, RequestError
 from penstock.spark.read.fetching import Connect
@@ -92,12 +93,12 @@ class Result:
 class Engine:
     """See the module's head. Raises ConfigError for settings that DuckDB refuses."""
 
-    def __init__(self, bootstrap: str, settings: Settings = Settings()) -> None:
+    def __init__(self, bootstrap: str, settings: Settings = Settings(), security: ClientSecurity = UNSECURED) -> None:
         self.read = Read()
         self._settings = settings
         isolation = READ_COMMITTED if settings.committed else READ_UNCOMMITTED
         timeout_ms, log_dirs = settings.timeout_ms, settings.log_dirs
-        self._connect = Connect(bootstrap, CLIENT_ID, timeout_ms, isolation, settings.read, log_dirs)
+        self._connect = Connect(bootstrap, CLIENT_ID, timeout_ms, isolation, settings.read, log_dirs, security)
         self._tables: dict[str, Opened] = {}
         self._topics: list[str] = []
         self._spill = tempfile.TemporaryDirectory(prefix="penstock-sql-")
@@ -251,7 +252,7 @@ class Engine:
 
     async def _open_topics(self, named: set[tuple[str, ...]], everything: bool) -> None:
         connect = self._connect
-        async with Client(connect.bootstrap, client_id=CLIENT_ID, timeout_ms=connect.timeout_ms) as client:
+        async with connect.client() as client:
             self._topics = await client.topic_names()
             of_topics = [parts[-1] for parts in named if len(parts) == 1 or parts[-2].lower() in (JSON, "main")]
             wanted = {topic for name in of_topics if (topic := self._topic(name)) is not None}

@@ -156,7 +156,7 @@ async def first_at(connect: Connect, ranges: Sequence[OffsetRange], timestamp_ms
 
     Every record before it is earlier; records after it may be, too, where producers set the times.
     """
-    async with Client(connect.bootstrap, client_id=connect.client_id, timeout_ms=connect.timeout_ms) as client:
+    async with connect.client() as client:
         found = await client.offsets([(each.topic, each.partition) for each in ranges], timestamp_ms)
     offsets = [found[each.topic, each.partition].offset for each in ranges]
     return [each.end if offset < 0 else offset for each, offset in zip(ranges, offsets, strict=True)]

@@ -12,6 +12,7 @@ pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 
 from penstock.cli.load import options_of, register
 from penstock.client.client import LATEST, READ_UNCOMMITTED
+from penstock.client.security import client_security
 from penstock.errors import UsageError
 from penstock.spark.load.options import LoadOptions
 
@@ -26,6 +27,7 @@ def options(*arguments: str) -> LoadOptions:
 
 def test_every_argument_reaches_the_load(tmp_path: Path) -> None:
     (tmp_path / "clicks.ddl").write_text("page string")
+    (tmp_path / "client.properties").write_text("security.protocol=SSL")
     made = options(
         "--subscribe-pattern", "web-.*", "--table", "s3://lake/web", "--pipeline", "p", "--starting", "latest",
         "--format", "json", "--schema", f"@{tmp_path}/clicks.ddl", "--new-fields", "quarantine", "--quarantine", "q",
@@ -34,7 +36,7 @@ def test_every_argument_reaches_the_load(tmp_path: Path) -> None:
         "--inline-offsets", "0", "--isolation", "read_uncommitted", "--read", "files", "--log-dir", "/logs",
         "--allow-data-loss", "--skip-corrupt", "--bootstrap", "a:1,b:2", "--group", "g",
         "--partition-by", "day(at), page", "--cluster-by", "user,at", "--z-order", "--event-time", "at",
-        "--late-after-ms", "5",
+        "--late-after-ms", "5", "--command-config", f"{tmp_path}/client.properties",
     )  # fmt: skip
     assert made == LoadOptions(
         "a:1,b:2", [], "s3://lake/web", "p", starting=LATEST, fail_on_data_loss=False, skip_corrupt=True,
@@ -42,7 +44,7 @@ def test_every_argument_reaches_the_load(tmp_path: Path) -> None:
         new_fields="quarantine", table_format="iceberg", table_per_topic=True, partition_by_date=True,
         storage_options={"A": "b=c"}, from_ms=HOUR_MS, until_ms=2 * HOUR_MS, quarantine="q", read="files",
         log_dirs=("/logs",), inline_offsets=0, group="g", partition_by=("day(at)", "page"), cluster_by=("user", "at"),
-        z_order=True, event_time="at", late_after_ms=5,
+        z_order=True, event_time="at", late_after_ms=5, security=client_security({"security.protocol": "SSL"}),
     )  # fmt: skip
     defaults = {each.name: each.default for each in fields(LoadOptions) if each.default is not MISSING}
     kept = {name for name, default in defaults.items() if getattr(made, name) == default}

@@ -80,7 +80,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
     brokers = Brokers()
 
     class Connection:
-        def __init__(self, host: str, port: int, client_id: str, timeout_ms: int) -> None:
+        def __init__(self, host: str, port: int, client_id: str, timeout_ms: int, security: object) -> None:
             self.node_id, self.closed = port, False
 
         async def open(self, timeout_ms: int) -> None:

@@ -224,8 +224,11 @@ def test_why_there_is_no_connection_is_said_in_words(error: OSError, reason: str
     ("said", "why"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP, not Kafka's protocol"),
-        (b"\x15\x03\x03\x00\x02\x02\x46", "speaks TLS, not Kafka's protocol\n  TLS is not supported yet"),
-        (b"", "closed the connection without an answer\n  a listener that wants TLS or SASL does so"),
+        (
+            b"\x15\x03\x03\x00\x02\x02\x46",
+            "speaks TLS, not Kafka's protocol\n  security.protocol must be as the listener's is",
+        ),
+        (b"", "closed the connection without an answer\n  a listener that wants TLS does so"),
     ],
 )
 def test_a_port_of_something_else_says_what_it_is(said: bytes, why: str) -> None:

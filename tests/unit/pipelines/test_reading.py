@@ -130,7 +130,14 @@ def test_a_declared_load_runs_on_spark_unless_told_otherwise(tmp_path: Path) -> 
 
 
 def test_every_option_of_a_load_can_be_declared() -> None:
-    elsewhere = {"bootstrap", "pipeline", "isolation", "timeout_ms", "client_id"}  # in [kafka] and [pipeline]
+    elsewhere = {
+        "bootstrap",
+        "pipeline",
+        "isolation",
+        "timeout_ms",
+        "client_id",
+        "security",
+    }  # in [kafka] and [pipeline]
     one_off = {"from_ms", "until_ms"}
     declared = {option.name for option in (*load.TABLE_OPTIONS, *load.SHARED_OPTIONS)}
     assert declared == set(LoadOptions.__slots__) - elsewhere - one_off
@@ -201,3 +208,35 @@ def test_validate_tells_all_and_ends_with_1(tmp_path: Path, capsys: pytest.Captu
 
 def test_the_summary_of_a_job_is_its_first_sentence() -> None:
     assert Job(lambda _: None, doc="Does a thing.\n  And more.").summary == "Does a thing"
+
+
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username='alice' password='s3cret-canary';"
+
+
+@pytest.mark.parametrize("where", ["file", "section"])
+def test_a_secured_cluster_is_named_in_the_file_or_by_a_file_of_client_properties(where: str, tmp_path: Path) -> None:
+    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
+    kafka = 'command_config = "client.properties"'
+    if where == "section":
+        kafka = "\n".join(f'{name} = "{text}"' for name, text in given.items())
+    (tmp_path / "client.properties").write_text("".join(f"{name}={text}\n" for name, text in given.items()))
+    file = tmp_path / "clicks.toml"
+    file.write_text(GOOD.replace('bootstrap = "h:1"', f'bootstrap = "h:1"\n{kafka}'))
+    pipeline, problems = read_pipeline(file, tmp_path / "state")
+    assert problems == []
+    assert pipeline is not None
+    assert pipeline.security.login is not None
+    assert pipeline.kafka["kafka.sasl.jaas.config"] == JAAS
+    assert pipeline.kafka["kafka.isolation.level"] == "read_uncommitted"
+    assert "s3cret-canary" not in repr(pipeline)
+
+
+def test_what_is_wrong_about_security_is_told_with_its_line_and_without_its_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "clicks.toml"
+    wrong = 'security.protocol = "SASL_SSL"\nsasl.mechanism = "PLAIN"\nsasl.jaas.config = "s3cret-canary"'
+    file.write_text(GOOD.replace('bootstrap = "h:1"', wrong))
+    _, problems = read_pipeline(file, tmp_path / "state")
+    assert [str(each) for each in problems] == [
+        f"{file}:8: sasl.jaas.config is not a JAAS configuration: after the login module must come required, "
+        "requisite, sufficient or optional"
+    ]

@@ -41,7 +41,7 @@ def describe_action(arguments: argparse.Namespace) -> int:
         print_problems(view)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def brokers_action(arguments: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def brokers_action(arguments: argparse.Namespace) -> int:
             print_brokers(view, quorum, sizes, silent)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 async def known(client: Client) -> tuple[View, QuorumState | None, frozenset[int]]:
@@ -68,7 +68,7 @@ async def known(client: Client) -> tuple[View, QuorumState | None, frozenset[int
         except NoControllerError:
             pass
     view = await look(client, moves=False)
-    return view, None, await silent_of(view)
+    return view, None, await silent_of(client, view)
 
 
 async def quorum_of(client: Client) -> QuorumState | None:
@@ -86,14 +86,13 @@ async def quorum_of(client: Client) -> QuorumState | None:
         raise
 
 
-async def silent_of(view: View) -> frozenset[int]:
+async def silent_of(client: Client, view: View) -> frozenset[int]:
     """The brokers that do not answer us; without a controller, nothing else tells which ones are up."""
-    from penstock.client.client import Client
     from penstock.errors import PenstockError
 
     async def asked(broker: BrokerState) -> int | None:
         try:
-            async with Client([f"{broker.host}:{broker.port}"], timeout_ms=PROBE_TIMEOUT_MS):
+            async with client.another([f"{broker.host}:{broker.port}"], timeout_ms=PROBE_TIMEOUT_MS):
                 return None
         except PenstockError:
             return broker.id

@@ -50,7 +50,7 @@ def drain_action(arguments: argparse.Namespace) -> int:
 
         return await carry_out(client, arguments, view, plan, finish)
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def undrain_action(arguments: argparse.Namespace) -> int:
@@ -70,7 +70,7 @@ def undrain_action(arguments: argparse.Namespace) -> int:
 
         return await carry_out(client, arguments, view, plan, finish)
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 async def with_preferred_leaders(client: Client, before: View, plan: Plan, broker_id: int, *, leads: bool) -> View:

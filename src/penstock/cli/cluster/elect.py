@@ -38,7 +38,7 @@ def elect_action(arguments: argparse.Namespace) -> int:
         leaders = {each.key: each.leader for each in after.partitions}
         return tell(arguments, needed, outcome, leaders)
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def parse_partition(text: str) -> tuple[str, int | None]:

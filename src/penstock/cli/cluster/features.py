@@ -50,7 +50,7 @@ def features_action(arguments: argparse.Namespace) -> int:
         tell_steps(arguments, states, updates)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def parse_level(text: str) -> tuple[str, int]:

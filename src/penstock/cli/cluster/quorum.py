@@ -24,7 +24,7 @@ def quorum_action(arguments: argparse.Namespace) -> int:
             print_quorum(quorum)
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def leader_of(quorum: QuorumState) -> QuorumReplica:

@@ -46,7 +46,7 @@ def reassign_action(arguments: argparse.Namespace) -> int:
         directories = await find_directory_moves(client, log_dirs) if log_dirs else []
         return await throttled(client, arguments, view, changed(view.replicas, plan), directories)
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -67,9 +67,9 @@ def rolling_restart_action(arguments: argparse.Namespace) -> int:
             return 0
         if objections and not arguments.yes:
             raise RestartError("\n  ".join([f"{objections[0]}; --yes goes on all the same", *objections[1:]]))
-        return await restart_all(arguments, view, nodes)
+        return await restart_all(client, arguments, view, nodes)
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def ordered(view: View, quorum: QuorumState, wanted: str | None) -> list[Node]:
@@ -126,26 +126,26 @@ def command_for(arguments: argparse.Namespace, node: Node) -> str:
     return text.replace("{id}", str(node.id)).replace("{host}", node.host).replace("{port}", str(node.port))
 
 
-async def restart_all(arguments: argparse.Namespace, view: View, nodes: Sequence[Node]) -> int:
-    """Restarts the nodes; returns the exit code."""
+async def restart_all(like: Client, arguments: argparse.Namespace, view: View, nodes: Sequence[Node]) -> int:
+    """Restarts the nodes, which are reached as `like` reaches them; returns the exit code."""
     brokers = [f"{broker.host}:{broker.port}" for broker in view.brokers if not broker.fenced]
     steps = []
-    await wait_in_sync(brokers, None, arguments.timeout, "before the first restart")
+    await wait_in_sync(like, brokers, None, arguments.timeout, "before the first restart")
     for place, node in enumerate(nodes, start=1):
         if not arguments.json:
             print(f"node {node.id} ({place} of {len(nodes)}): restarting", flush=True)
         began_s = time.monotonic()
-        await restart(arguments, node)
+        await restart(like, arguments, node)
         back_s = time.monotonic()
         asked = [node.address] if node.is_broker else brokers
-        await wait_in_sync(asked, node, arguments.timeout, f"after the restart of node {node.id}")
+        await wait_in_sync(like, asked, node, arguments.timeout, f"after the restart of node {node.id}")
         in_sync_s = time.monotonic()
         steps.append(
             {"node": node.id, "away_s": round(back_s - began_s, 2), "in_sync_s": round(in_sync_s - began_s, 2)}
         )
         if not arguments.json:
             print(f"node {node.id}: all in sync {in_sync_s - began_s:.1f} s after the command began", flush=True)
-    moved = 0 if arguments.no_elect else await elect_preferred(brokers)
+    moved = 0 if arguments.no_elect else await elect_preferred(like, brokers)
     if arguments.json:
         print_json({"state": "done", "nodes": steps, "elected": moved})
     elif moved:
@@ -153,12 +153,10 @@ async def restart_all(arguments: argparse.Namespace, view: View, nodes: Sequence
     return 0
 
 
-async def restart(arguments: argparse.Namespace, node: Node) -> None:
+async def restart(like: Client, arguments: argparse.Namespace, node: Node) -> None:
     """Runs the command; returns when the node that was there is gone and another serves. Raises RestartError."""
-    from penstock.client.client import Client
-
     deadline_s = time.monotonic() + arguments.timeout
-    async with Client(node.address, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+    async with like.another(node.address, timeout_ms=ANSWER_TIMEOUT_MS) as client:
         before = await client.connection(None)
         process = await asyncio.create_subprocess_shell(command_for(arguments, node))
         code = await process.wait()
@@ -170,7 +168,7 @@ async def restart(arguments: argparse.Namespace, node: Node) -> None:
             await asyncio.sleep(LOOK_EVERY_S)
     while True:
         try:
-            async with Client(node.address, timeout_ms=ANSWER_TIMEOUT_MS):
+            async with like.another(node.address, timeout_ms=ANSWER_TIMEOUT_MS):
                 return
         except PenstockError:
             if time.monotonic() > deadline_s:
@@ -178,15 +176,14 @@ async def restart(arguments: argparse.Namespace, node: Node) -> None:
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def wait_in_sync(addresses: Sequence[str], node: Node | None, timeout_s: int, when: str) -> None:
+async def wait_in_sync(like: Client, addresses: Sequence[str], node: Node | None, timeout_s: int, when: str) -> None:
     """Waits until all is in sync, as one of the brokers at `addresses` tells. Raises RestartError with what is not."""
-    from penstock.client.client import Client
     from penstock.client.cluster import describe_quorum
 
     deadline_s = time.monotonic() + timeout_s
     while True:
         try:
-            async with Client(addresses, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+            async with like.another(addresses, timeout_ms=ANSWER_TIMEOUT_MS) as client:
                 lacking = what_lacks(await look(client), await describe_quorum(client), node)
         except PenstockError as error:
             lacking = str(error)
@@ -214,19 +211,18 @@ def what_lacks(view: View, quorum: QuorumState, node: Node | None) -> str | None
     return None
 
 
-async def elect_preferred(addresses: Sequence[str]) -> int:
+async def elect_preferred(like: Client, addresses: Sequence[str]) -> int:
     """Elects the preferred leaders where others lead, and waits until they lead; returns how many were elected.
 
     The controller is asked for all partitions: it knows which need it, and brokers may not know of all yet.
     """
-    from penstock.client.client import Client
     from penstock.client.cluster import ElectionType, elect_leaders
 
     deadline_s = time.monotonic() + ELECTED_TIMEOUT_S
     done: set[tuple[str, int]] = set()
     while True:
         try:
-            async with Client(addresses, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+            async with like.another(addresses, timeout_ms=ANSWER_TIMEOUT_MS) as client:
                 outcome = await elect_leaders(client, ElectionType.PREFERRED)
                 done.update(key for key, error in outcome.items() if error is None)
                 if all(each.replicas[:1] == (each.leader,) for each in (await look(client)).partitions):

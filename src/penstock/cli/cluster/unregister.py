@@ -30,7 +30,7 @@ def unregister_action(arguments: argparse.Namespace) -> int:
             print(f"broker {arguments.broker} is not registered any more")
         return 0
 
-    return with_client(arguments.bootstrap, job)
+    return with_client(arguments, job)
 
 
 def check(view: View, broker_id: int, *, sure: bool) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import ConfigError
 from penstock.pipelines.context import Context
 from penstock.pipelines.job import Job, Option
@@ -97,7 +98,7 @@ class LoadStep:
 def run(context: Context) -> Sequence[LoadStep]:
     steps: list[LoadStep] = []
     try:
-        for options in loads_of(context.options, context.name, context.bootstrap, context.kafka):
+        for options in loads_of(context.options, context.name, context.bootstrap, context.kafka, context.security):
             steps.append(LoadStep(context, options))
     except BaseException:
         for step in steps:
@@ -107,7 +108,11 @@ def run(context: Context) -> Sequence[LoadStep]:
 
 
 def loads_of(
-    options: Mapping[str, Any], pipeline: str, bootstrap: str, kafka: Mapping[str, str] | None = None
+    options: Mapping[str, Any],
+    pipeline: str,
+    bootstrap: str,
+    kafka: Mapping[str, str] | None = None,
+    security: ClientSecurity = UNSECURED,
 ) -> list[LoadOptions]:
     """The options of each table's load. Raises ConfigError for options that contradict each other."""
     kafka = kafka or {}
@@ -121,7 +126,8 @@ def loads_of(
         raise ConfigError("each of [[options.tables]] needs a table")
     shared = {option.name: options[option.name] for option in SHARED_OPTIONS}
     shared["starting"] = starting_point(shared["starting"])
-    client: dict[str, Any] = {"isolation": ISOLATION[kafka.get("kafka.isolation.level", "read_committed")]}
+    isolation = ISOLATION[kafka.get("kafka.isolation.level", "read_committed")]
+    client: dict[str, Any] = {"isolation": isolation, "security": security}
     if "kafka.request.timeout.ms" in kafka:
         client["timeout_ms"] = int(kafka["kafka.request.timeout.ms"])
     if "kafka.client.id" in kafka:

@@ -25,6 +25,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.client import EARLIEST, LATEST, Client
+from penstock.client.property_files import client_properties
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import UnreachableError
 from penstock.pipelines.job import REQUIRED, Job, Option
 from penstock.pipelines.jobs.mirror_progress import Kept
@@ -53,6 +55,7 @@ class Mirror:
         interval_ms: from step to step when there is nothing left to do.
         topics_ms: how often topics are looked for.
         reached: told of what was done at the target.
+        securities: TLS and login at the source and at the target.
     """
 
     def __init__(
@@ -66,12 +69,14 @@ class Mirror:
         interval_ms: int = 1000,
         topics_ms: int = MIRROR_TOPICS_MS,
         reached: Callable[[Step], None] = lambda step: None,
+        securities: tuple[ClientSecurity, ClientSecurity] = (UNSECURED, UNSECURED),
     ) -> None:
         self.interval_ms = interval_ms
         self._addresses, self._choice, self._mirror_id = addresses, choice, mirror_id
         self._starting, self._allow_data_loss = starting, allow_data_loss
         self._topics_s = topics_ms / 1000
         self._reached = reached
+        self._securities = securities
         self._runner = asyncio.Runner()
         self._clients: list[Client] = []
         self._topics: Topics | None = None
@@ -130,9 +135,10 @@ class Mirror:
         self._target = opening
 
     async def _connected(self) -> tuple[Client, Client]:
-        for address, which in list(zip(self._addresses, ("source", "target"), strict=True))[len(self._clients) :]:
+        both = list(zip(self._addresses, ("source", "target"), self._securities, strict=True))
+        for address, which, security in both[len(self._clients) :]:
             try:
-                self._clients.append(await Client(address, client_id="penstock-mirror").__aenter__())
+                self._clients.append(await Client(address, client_id="penstock-mirror", security=security).__aenter__())
             except UnreachableError as error:
                 raise UnreachableError(f"the {which} of the mirror: {error}") from None
         source, target = self._clients
@@ -177,6 +183,9 @@ class Mirror:
 def run(context: Context) -> Sequence[Mirror]:
     """Makes the step."""
     options = context.options
+    security = UNSECURED
+    if (path := options["to_command_config"]) is not None:
+        _, security = client_properties(path)
     choice = Choice(options["topics"], options["topic_pattern"], options["prefix"], options["configs"])
     mirror = Mirror(
         (context.bootstrap, options["to"]),
@@ -185,6 +194,7 @@ def run(context: Context) -> Sequence[Mirror]:
         starting=EARLIEST if options["starting"] == "earliest" else LATEST,
         allow_data_loss=options["allow_data_loss"],
         interval_ms=context.interval_ms,
+        securities=(context.security, security),
     )
     return [mirror]
 
@@ -210,6 +220,13 @@ JOB = Job(
         Option("topics", list, [], "Topics to mirror.", reads=True, example=["clicks"]),
         Option("topic_pattern", str, None, "Regular expression of whole topic names; new topics are mirrored too."),
         Option("to", str, REQUIRED, "The other cluster, HOST:PORT separated by commas.", example="127.0.0.1:9192"),
+        Option(
+            "to_command_config",
+            str,
+            None,
+            "Client properties of the other cluster, if it is secured: security.protocol, ssl.*, sasl.*.",
+            path=True,
+        ),
         Option("prefix", str, "", "Put before the topics' names at the other cluster."),
         Option(
             "configs", bool, True, "Give the other cluster's topics the configs of these, now and when they change."

@@ -198,7 +198,7 @@ def ends_now(context: Context, sources: Iterable[Source], since: datetime | None
 async def _ends(context: Context, topics: Mapping[str, str], start: int) -> dict[str, Ends]:
     committed = context.kafka.get("kafka.isolation.level") == "read_committed"
     isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
-    async with Client(context.bootstrap, client_id="penstock-pipeline") as client:
+    async with Client(context.bootstrap, client_id="penstock-pipeline", security=context.security) as client:
         partitions = []
         for topic in dict.fromkeys(topics.values()):
             partitions += [(topic, each) for each in range(len((await client.topic(topic)).leaders))]

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import RequestError
 from penstock.spark.lake.ranges import Range, clip, union, without
 from penstock.spark.lake.records import Progress, TopicPartition
@@ -66,11 +67,11 @@ class BrokerVerdict:
 
 
 async def against_broker(
-    address: str, progress: Mapping[TopicPartition, Progress]
+    address: str, progress: Mapping[TopicPartition, Progress], security: ClientSecurity = UNSECURED
 ) -> dict[TopicPartition, BrokerVerdict]:
     """Compares a table's partitions with the brokers; leaves out topics that were deleted or recreated."""
     found: dict[TopicPartition, BrokerVerdict] = {}
-    async with Client(address, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as client:
+    async with Client(address, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS, security=security) as client:
         topics = {topic.name: topic for topic in (await client.refresh(None)).topics}
         there = {}
         for partition in progress:
@@ -107,11 +108,13 @@ async def _compacted(client: Client, topic: str) -> bool:
     return "compact" in (policy.value or "")
 
 
-def log_starts(address: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def log_starts(
+    address: str, partitions: Iterable[TopicPartition], security: ClientSecurity = UNSECURED
+) -> dict[TopicPartition, int]:
     """Where the brokers' logs begin now: retention goes on while a table is compared."""
 
     async def ask() -> dict[TopicPartition, int]:
-        async with Client(address, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as client:
+        async with Client(address, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS, security=security) as client:
             starts = await client.offsets([(p.topic, p.partition) for p in wanted], EARLIEST)
         return {p: starts[p.topic, p.partition].offset for p in wanted}
 

@@ -109,7 +109,12 @@ class Load:
         self.options = options
         self._spark = spark
         self._runner = asyncio.Runner()
-        self._client = Client(options.bootstrap, client_id=options.client_id, timeout_ms=options.timeout_ms)
+        self._client = Client(
+            options.bootstrap,
+            client_id=options.client_id,
+            timeout_ms=options.timeout_ms,
+            security=options.security,
+        )
         self._brokers = Brokers(self._client, options)
         self._registry = Registry(options.schema_registry) if options.schema_registry else None
         self._targets: dict[tuple[str, str], Target] = {}
@@ -455,6 +460,7 @@ class Load:
         connect = self._connect()
         inline = plan.size <= self.options.inline_offsets
         told: dict[str, Any] = {name: getattr(connect, name) for name in connect.__slots__}
+        told["security"] = connect.security.properties
         if inline and connect.read == "auto":
             told["read"] = "broker"  # what is new is in the broker's memory; finding files costs more than it saves
         session = None if inline or not plan.ranges else self._session()
@@ -464,7 +470,7 @@ class Load:
 
     def _connect(self) -> Connect:
         o = self.options
-        return Connect(o.bootstrap, o.client_id, o.timeout_ms, o.isolation, o.read, tuple(o.log_dirs))
+        return Connect(o.bootstrap, o.client_id, o.timeout_ms, o.isolation, o.read, tuple(o.log_dirs), o.security)
 
     def _format_plan(self) -> dict[str, Any]:
         plan: dict[str, Any] = {"name": self.options.format}

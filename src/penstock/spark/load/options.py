@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.client.client import EARLIEST, READ_COMMITTED
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import ConfigError
 from penstock.spark.limits import LOAD_INLINE_OFFSETS, LOAD_LATE_MAX_MS, LOAD_OFFSETS_PER_JOB
 
@@ -60,6 +61,7 @@ class LoadOptions:
         read: "broker", "files" (closed segments on this host or a mount) or "auto".
         log_dirs: where log directories of brokers are mounted, for reading files.
         inline_offsets: jobs of at most so many offsets run in the driver, without the fixed cost of a Spark job.
+        security: TLS and login at the brokers.
         group: the consumer group that shows how far the load is; None: PIPELINE-TABLE; empty: none.
     """
 
@@ -95,6 +97,7 @@ class LoadOptions:
     log_dirs: Sequence[str] = ()
     inline_offsets: int = LOAD_INLINE_OFFSETS
     group: str | None = None
+    security: ClientSecurity = UNSECURED
 
     def __post_init__(self) -> None:
         """Raises ConfigError for invalid options, with what would be right."""

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.client.client import READ_COMMITTED
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.spark.lake.broker import CLIENT_ID, TIMEOUT_MS, BrokerVerdict, log_starts
 from penstock.spark.lake.likeness import Mask, unlike
@@ -75,6 +76,7 @@ class Comparison:
         watch: which ranges are compared, and where in the table they lie.
         expected: what the rows must say.
         other: what the quarantine holds, or, of a quarantine, the table beside it; None if that is not known.
+        security: TLS and login at the brokers.
     """
 
     def __init__(
@@ -84,11 +86,13 @@ class Comparison:
         watch: Watch,
         expected: Expected,
         other: Mapping[TopicPartition, Held] | None = None,
+        *,
+        security: ClientSecurity = UNSECURED,
     ) -> None:
         from penstock.spark.read.fetching import Connect
 
         self._lake, self._address, self._watch, self._expected = lake, address, watch, expected
-        self._connect = Connect(address, CLIENT_ID, TIMEOUT_MS, READ_COMMITTED, read="broker")
+        self._connect = Connect(address, CLIENT_ID, TIMEOUT_MS, READ_COMMITTED, read="broker", security=security)
         self._progress = lake.progress()
         self._erased = {p: _array(told_absent(each, (ERASED,))) for p, each in self._progress.items()}
         self._claimed = {p: _array(union((c.start, c.end) for c in each.claims)) for p, each in self._progress.items()}
@@ -148,7 +152,7 @@ class Comparison:
             except RequestError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or tried == LAKE_COMPARE_TRIES - 1:
                     raise
-                starts = log_starts(self._address, spans)
+                starts = log_starts(self._address, spans, self._connect.security)
                 spans = {p: clip(some, [(starts[p], some[-1][1])]) for p, some in spans.items() if some}
                 for each in mine.values():
                     each.met[:] = False

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.client.security import client_security
 from penstock.errors import PenstockError
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.records import RECORD_SCHEMA, Gap, TopicPartition
@@ -141,7 +142,9 @@ class _Task:
         from penstock.spark.read.decoding import Corrupt  # the kernels: only where records are read
         from penstock.spark.read.fetching import Connect, decoded, gaps_of, record_batch
 
-        connect = Connect(**{**self._plan.connect, "log_dirs": tuple(self._plan.connect["log_dirs"])})
+        told = self._plan.connect
+        security = client_security(told["security"])
+        connect = Connect(**{**told, "log_dirs": tuple(told["log_dirs"]), "security": security})
         for wanted, got in decoded(connect, ranges, skip_corrupt=self._plan.skip_corrupt):
             self._gaps += gaps_of(wanted, got)
             if not isinstance(got, Corrupt):

@@ -30,7 +30,12 @@ class Brokers:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._runner = asyncio.Runner()
-        self._client = Client(options.bootstrap, client_id=options.client_id, timeout_ms=options.timeout_ms)
+        self._client = Client(
+            options.bootstrap,
+            client_id=options.client_id,
+            timeout_ms=options.timeout_ms,
+            security=options.security,
+        )
 
     def close(self) -> None:
         """Ends connections and the event loop."""

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.client.client import Client
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.records.arrow_schema import Decoded, timestamps_us
 from penstock.spark.lake.records import RECORD_SCHEMA, Gap, TopicPartition
 from penstock.spark.limits import SPARK_FETCHES_AHEAD, SPARK_FILE_READ_BYTES, SPARK_RANGES_AT_ONCE
@@ -51,6 +52,11 @@ class Connect:
     isolation: int
     read: str = "auto"
     log_dirs: tuple[str, ...] = ()
+    security: ClientSecurity = UNSECURED
+
+    def client(self) -> Client:
+        """A client of these brokers."""
+        return Client(self.bootstrap, client_id=self.client_id, timeout_ms=self.timeout_ms, security=self.security)
 
 
 class _Failed:
@@ -107,7 +113,7 @@ class Fetching:
 
     async def _fetch_all(self) -> None:
         connect = self._connect
-        async with Client(connect.bootstrap, client_id=connect.client_id, timeout_ms=connect.timeout_ms) as client:
+        async with connect.client() as client:
             reads = await Reads.begin(
                 client,
                 self._ranges,

@@ -2,6 +2,9 @@
 
 Only the leader's own directory counts: a follower's may end in records that were never committed. It is told by the
 leader (DescribeLogDirs) or given as a path, and it counts when its `meta.properties` name the cluster and the leader.
+
+Files know no ACLs. So the brokers are asked first whether this user may READ the topic (the authorized operations of
+Metadata); a topic that it may not read is not read from files either.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from penstock.protocol.messages.describe_log_dirs_request import DescribableLogD
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.spark.read.plan import OffsetRange
 
+MAY_READ = 1 << 3
+"""The bit of READ among the operations that a broker allows on a topic (AclOperation 3). It is not set when the broker
+tells none: then files are left alone."""
 FENCED_FROM_VERSION = 4
 """ListOffsets carries the leader epoch from this version on."""
 
@@ -65,13 +71,15 @@ async def find(
     found: dict[Partition, Lead | str] = {}
     by_leader: dict[int, dict[Partition, int]] = {}
     ids = {(each.topic, each.partition): each.topic_id for each in ranges}
-    answer = await client.refresh({topic for topic, _ in ids})
+    answer = await client.refresh({topic for topic, _ in ids}, operations=True)
     for topic in answer.topics:
         for each in topic.partitions:
             key = (topic.name or "", each.partition_index)
             if key not in ids:
                 continue
-            if topic.topic_id != ids[key]:
+            if not topic.topic_authorized_operations & MAY_READ:
+                found[key] = "its broker does not allow this user to read it"
+            elif topic.topic_id != ids[key]:
                 found[key] = "the topic was deleted and created again"
             elif each.leader_id < 0 or each.leader_epoch < 0:
                 found[key] = "it has no leader" if each.leader_id < 0 else "its broker tells no leader epochs"

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.client.client import Client, Partition
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.spark.group_offsets import GroupOffsets, Send, commit_as_nobody
 from penstock.spark.limits import GROUP_COMMIT_TIMEOUT_MS
 from penstock.spark.read.stream_offsets import ends_of
+from penstock.spark.security import security_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -45,14 +47,16 @@ class GroupListener(StreamingQueryListener):
         bootstrap: brokers, HOST:PORT separated by commas: those that the query reads from.
         group_id: the group, which no consumer and no other query uses.
         query: the name that the query has (`queryName`).
+        options: `kafka.security.protocol`, `kafka.sasl.*` and `kafka.ssl.*` of a secured cluster, as the query has
+            them; others are left alone.
     """
 
-    def __init__(self, bootstrap: str, group_id: str, query: str) -> None:
+    def __init__(self, bootstrap: str, group_id: str, query: str, options: Mapping[str, str] | None = None) -> None:
         self._query = query
         self._run_id = ""
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._group = GroupOffsets(group_id, sender(bootstrap, group_id))
+        self._group = GroupOffsets(group_id, sender(bootstrap, group_id, security_of(options or {})))
 
     def wait(self, timeout_s: float = WAIT_S) -> bool:
         """Returns when the query's end has been heard and its last offsets are committed; whether they are."""
@@ -83,11 +87,12 @@ class GroupListener(StreamingQueryListener):
                 self._ended.set()
 
 
-def sender(bootstrap: str, group_id: str) -> Send:
+def sender(bootstrap: str, group_id: str, security: ClientSecurity = UNSECURED) -> Send:
     """Commits over a connection of its own: seldom enough, and it may be called from any thread."""
 
     async def send(ends: Mapping[Partition, int]) -> dict[Partition, ErrorCode]:
-        async with Client(bootstrap, client_id="penstock-spark", timeout_ms=GROUP_COMMIT_TIMEOUT_MS) as client:
+        client = Client(bootstrap, client_id="penstock-spark", timeout_ms=GROUP_COMMIT_TIMEOUT_MS, security=security)
+        async with client:
             return await commit_as_nobody(client, group_id, ends)
 
     return lambda ends: asyncio.run(send(ends))

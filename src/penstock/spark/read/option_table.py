@@ -205,9 +205,5 @@ REFUSED = {
     "kafka.interceptor.classes": "there is no Java consumer that would run them",
     "kafka.key.deserializer": "keys come as bytes; convert them in the query",
     "kafka.value.deserializer": "values come as bytes, or typed with penstock.value.format",
-    "kafka.security.providers": "the client speaks neither TLS nor SASL yet; use a PLAINTEXT listener",
 }
 """What the official connector refuses too, and what nothing is there for yet: why, and what to do instead."""
-SECURITY_PREFIXES = ("kafka.sasl.", "kafka.ssl.")
-NO_SECURITY = "the client speaks neither TLS nor SASL yet; use a PLAINTEXT listener"
-SECURITY_PROTOCOL = "kafka.security.protocol"

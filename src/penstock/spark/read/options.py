@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from penstock.client.client import LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.spark.read.option_table import (
     CONSUMER_TUNING,
-    NO_SECURITY,
     OPTIONS,
     REFUSED,
-    SECURITY_PREFIXES,
-    SECURITY_PROTOCOL,
 )
 from penstock.spark.read.option_types import Type
 from penstock.spark.read.value_options import ValueOptions, value_options
+from penstock.spark.security import is_security, security_of
 
 Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
 Timestamps = int | dict[str, dict[int, int]]
@@ -67,6 +66,7 @@ class ReadOptions:
     read: str
     log_dirs: tuple[str, ...]
     value: ValueOptions | None = None
+    security: ClientSecurity = UNSECURED
 
     def chooses(self, topic: str, partition: int) -> bool:
         """Whether the options choose a partition, if it exists."""
@@ -118,6 +118,7 @@ def parse(options: Mapping[str, str], *, stream: bool = False) -> ReadOptions:
         read=value["penstock.read"],
         log_dirs=value["penstock.log.dirs"] or (),
         value=value_options(given, value),
+        security=security_of(options),
     )
 
 
@@ -142,12 +143,9 @@ def recognised(options: Mapping[str, str]) -> dict[str, str]:
         lower = name.lower()
         if lower in spelling:
             given[spelling[lower]] = value
-        elif lower == SECURITY_PROTOCOL:
-            if value.upper() != "PLAINTEXT":
-                raise ConfigError(f"option {name} = {value!r} is not possible: {NO_SECURITY}")
-        elif lower.startswith(SECURITY_PREFIXES) or lower in REFUSED:
-            raise ConfigError(f"option {name} is not possible: {REFUSED.get(lower, NO_SECURITY)}")
-        elif lower not in CONSUMER_TUNING:
+        elif lower in REFUSED:
+            raise ConfigError(f"option {name} is not possible: {REFUSED[lower]}")
+        elif lower not in CONSUMER_TUNING and not is_security(lower):
             raise ConfigError(f"unknown option {name}{did_you_mean(name, OPTIONS)}")
     return given
 

@@ -63,7 +63,13 @@ def rows(
     from penstock.spark.read.fetching import Connect, decoded  # imports numba: in workers only
 
     connect = Connect(
-        options.bootstrap, options.client_id, options.timeout_ms, options.isolation, options.read, options.log_dirs
+        options.bootstrap,
+        options.client_id,
+        options.timeout_ms,
+        options.isolation,
+        options.read,
+        options.log_dirs,
+        options.security,
     )
     typed = None if values is None else Values(values)
     left = list(ranges)

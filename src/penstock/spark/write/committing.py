@@ -16,6 +16,7 @@ from functools import partial
 
 from penstock.client.admin import Resource, ResourceType, create_topic, describe_configs, refused, wait_for_topic
 from penstock.client.client import Client, Partition
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.client.transactional import FENCED, Transactions
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.records.builder import BatchBuilder
@@ -63,6 +64,7 @@ class Committer:
         options: the sink's.
         wall_ms: the time of the markers.
         reached: told of each step.
+        security: TLS and login at the brokers.
     """
 
     def __init__(
@@ -73,12 +75,14 @@ class Committer:
         *,
         wall_ms: Callable[[], int],
         reached: Reached = lambda step: None,
+        security: ClientSecurity = UNSECURED,
     ) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._options = options
         self._wall_ms = wall_ms
         self._reached = reached
+        self._security = security
 
     async def commit(self, batch: Marker, stages: Sequence[Staged], last: Marker | None = None) -> bool:
         """Writes a batch unless it is written; returns whether it was not. The staged files of it are deleted then, and
@@ -90,7 +94,13 @@ class Committer:
         written = False
         if any(staged.batches for staged in stages):
             options = self._options
-            async with Client(self._bootstrap, client_id=options.client_id, timeout_ms=options.max_block_ms) as client:
+            client = Client(
+                self._bootstrap,
+                client_id=options.client_id,
+                timeout_ms=options.max_block_ms,
+                security=self._security,
+            )
+            async with client:
                 written = await self._commit(client, batch, stages, last)
         delete_until(self._options.staging, batch.query, batch.batch)
         return written

@@ -38,13 +38,11 @@ OWN_SETTINGS = frozenset(
     """
     bootstrap.servers client.id compression.type compression.gzip.level compression.lz4.level compression.zstd.level
     batch.size max.block.ms request.timeout.ms delivery.timeout.ms transaction.timeout.ms acks enable.idempotence
-    security.protocol
     """.split()  # noqa: SIM905 - this many read better as words
 )
 FIXED = {
     "acks": ("all", "-1"),
     "enable.idempotence": ("true",),
-    "security.protocol": ("plaintext",),
 }
 """Settings that may be given with these values only."""
 LEVELS = {

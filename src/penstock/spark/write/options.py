@@ -11,10 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.client.security import NAMES, UNSECURED, ClientSecurity
 from penstock.config.nearest import did_you_mean
+from penstock.config.values import Password
 from penstock.errors import ConfigError
 from penstock.spark.limits import SINK_QUEUE_BYTES, SINK_QUEUE_RECORDS
-from penstock.spark.write.exactly_once import DELIVERY_TIMEOUT_MS, MAX_BLOCK_MS, ExactlyOnce, parse_exactly_once
+from penstock.spark.security import is_security, security_of
+from penstock.spark.write.exactly_once import DELIVERY_TIMEOUT_MS, MAX_BLOCK_MS, SWITCH, ExactlyOnce, parse_exactly_once
 from penstock.spark.write.exactly_once import OPTIONS as EXACTLY_ONCE_OPTIONS
 
 BOOTSTRAP = "kafka.bootstrap.servers"
@@ -54,7 +57,17 @@ JAVA_NAMES = {
 }
 """Settings that mean the same under another name."""
 COMPRESSION_LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
-FILES = "certificates are given in PEM: ssl.ca.location, ssl.certificate.location, ssl.key.location"
+LIBRDKAFKAS = frozenset(
+    """
+    enable.ssl.certificate.verification sasl.kerberos.keytab sasl.kerberos.principal sasl.mechanisms
+    sasl.oauthbearer.config sasl.password sasl.username ssl.ca.location ssl.ca.pem ssl.certificate.location
+    ssl.certificate.pem ssl.key.location ssl.key.pem
+    """.split()  # noqa: SIM905
+)
+"""Names of security that librdkafka has and Kafka has not. Where one is given, all that is about security goes to
+librdkafka as it is."""
+SECRETS = ("sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.oauthbearer.config")
+"""Settings of librdkafka's that no error and no printed options may show."""
 REFUSED = {
     "key.serializer": "keys are written as they are; cast the column",
     "value.serializer": "values are written as they are; cast the column",
@@ -63,11 +76,10 @@ REFUSED = {
     "interceptor.classes": "Java classes cannot be used here",
     "metric.reporters": "Java classes cannot be used here",
     "transactional.id": "the sink writes at least once; for transactions set penstock.exactly.once",
-    "sasl.jaas.config": "give the name and the password as kafka.sasl.username and kafka.sasl.password",
-    "ssl.truststore.location": FILES,
-    "ssl.truststore.type": FILES,
-    "ssl.keystore.type": FILES,
 }
+
+JAVAS = frozenset(f"kafka.{name}" for name in NAMES if name not in TEXTS)
+"""Options of security under names that only Kafka has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,8 @@ class WriteOptions:
         include_headers: whether a column `headers` is written.
         timestamps: whether a column `timestamp` becomes the records' time; the producer's clock otherwise.
         max_block_ms: how long a task waits for a topic's metadata.
-        producer: librdkafka's settings, sorted by name.
+        producer: librdkafka's settings, sorted by name, without those of `security`.
+        security: TLS and login as Kafka's names say it; a task makes librdkafka's settings of it.
         exactly_once: how rows are written in transactions; None: at least once, without.
     """
 
@@ -89,6 +102,7 @@ class WriteOptions:
     max_block_ms: int
     producer: tuple[tuple[str, str], ...]
     exactly_once: ExactlyOnce | None = None
+    security: ClientSecurity = UNSECURED
 
     @property
     def bootstrap(self) -> str:
@@ -104,6 +118,7 @@ def parse(options: Mapping[str, str]) -> WriteOptions:
     if "topic" in given and not given["topic"].strip():
         raise ConfigError("option topic is empty; leave it out to let the column `topic` say where rows go")
     spark = {name.lower(): value for name, value in options.items() if name.lower() in OF_SPARK}
+    security, given = _secured(given)
     exactly_once = parse_exactly_once(given, spark)
     settings = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
     if exactly_once is None and TRANSACTION_TIMEOUT in settings:
@@ -115,7 +130,24 @@ def parse(options: Mapping[str, str]) -> WriteOptions:
         max_block_ms=int(settings.pop("max.block.ms", MAX_BLOCK_MS)),
         producer=tuple(sorted(_producer(settings).items())),
         exactly_once=exactly_once,
+        security=security,
     )
+
+
+def _secured(given: dict[str, str]) -> tuple[ClientSecurity, dict[str, str]]:
+    """What the options say about security under Kafka's names, and the others. Raises ConfigError."""
+    names = [name for name in given if name.removeprefix("kafka.") in LIBRDKAFKAS]
+    if not names:
+        return security_of(given), {name: value for name, value in given.items() if not is_security(name)}
+    if given.get(SWITCH, "false").lower() == "true":
+        raise ConfigError(
+            f"option {names[0]} is librdkafka's and cannot be used with {SWITCH} = true: kafka.sasl.jaas.config and"
+            " kafka.ssl.truststore.location are Kafka's names"
+        )
+    for name in given:
+        if name in JAVAS:
+            raise ConfigError(f"options {names[0]} and {name} exclude each other: use Kafka's names or librdkafka's")
+    return UNSECURED, given
 
 
 def _recognised(options: Mapping[str, str]) -> dict[str, str]:
@@ -137,7 +169,7 @@ def _recognised(options: Mapping[str, str]) -> dict[str, str]:
 
 def known() -> list[str]:
     """The producer's options, with `kafka.` before them, sorted."""
-    return sorted(f"kafka.{name}" for name in WHOLE_NUMBERS | TEXTS)
+    return sorted(f"kafka.{name}" for name in {*WHOLE_NUMBERS, *TEXTS, *NAMES})
 
 
 def unknown_setting(name: str) -> ConfigError:
@@ -148,6 +180,8 @@ def unknown_setting(name: str) -> ConfigError:
 def _checked(name: str, value: str) -> str:
     if name in REFUSED:
         raise ConfigError(f"option kafka.{name} cannot be used: {REFUSED[name]}")
+    if name in SECRETS:
+        return Password(value.strip())
     if name in WHOLE_NUMBERS and not re.fullmatch(r"-?[0-9]+", value.strip()):
         raise ConfigError(f"option kafka.{name} = {value!r} must be a whole number")
     return value.strip()

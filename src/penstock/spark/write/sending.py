@@ -17,8 +17,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from penstock.errors import ConfigError, UnreachableError
+from penstock.errors import AuthenticationError, ConfigError, UnreachableError
 from penstock.spark.limits import SINK_PRODUCERS_MAX, SINK_ROWS_AT_ONCE
+from penstock.spark.write.librdkafka import check_access, librdkafka_settings, refusal
 from penstock.spark.write.options import WriteOptions, unknown_setting
 from penstock.spark.write.rows import Row, SinkError, destinations, rows_of
 
@@ -35,7 +36,8 @@ class Sending:
         options: checked; the producer's settings may still be refused here.
 
     Raises:
-        ConfigError: librdkafka does not take a setting.
+        ConfigError: librdkafka does not take a setting, or a key store cannot be read.
+        AuthenticationError, UnreachableError: of a secured cluster.
     """
 
     def __init__(self, options: WriteOptions) -> None:
@@ -43,9 +45,12 @@ class Sending:
         self._failure: Any = None
         self._failed = 0
         self._partitions: dict[str, int] = {}
-        own = {"delivery.report.only.error": True, "on_delivery": self._undelivered, "logger": _Quiet()}
+        self._refusal = ""
+        check_access(options)
+        own: dict[str, Any] = {"delivery.report.only.error": True, "logger": _Quiet()}
+        own |= {"on_delivery": self._undelivered, "error_cb": self._troubled}
         try:
-            self._producer = Producer({**dict(options.producer), **own})
+            self._producer = Producer({**dict(options.producer), **librdkafka_settings(options.security), **own})
         except KafkaException as error:
             raise config_error(error) from None
 
@@ -125,7 +130,14 @@ class Sending:
         if self._failure is None:
             self._failure = (error, message.topic(), message.partition())
 
+    def _troubled(self, error: Any) -> None:
+        """librdkafka tries logins and handshakes for ever; Kafka's clients do not."""
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._refusal = self._refusal or error.str()
+
     def _raise_failure(self) -> None:
+        if self._refusal:
+            raise AuthenticationError(refusal(self._options, self._refusal))
         if self._failure is not None:
             error, topic, partition = self._failure
             raise undelivered(error, topic, partition)
@@ -144,6 +156,8 @@ class Sending:
             try:
                 state = self._producer.list_topics(topic, timeout=self._options.max_block_ms / 1000).topics[topic]
             except KafkaException as error:
+                self._producer.poll(0)
+                self._raise_failure()
                 raise unreachable(self._options, error) from None
             if state.error is None and state.partitions:
                 self._partitions[topic] = len(state.partitions)

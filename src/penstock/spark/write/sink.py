@@ -177,7 +177,9 @@ def commit(
     if len(markers) != 1 or stages[0].batch != batch_id:
         found = ", ".join(sorted(marker.name for marker in markers))
         raise SinkError(f"the tasks have staged {found}, and batch {batch_id} is to be committed")
-    committer = Committer(options.bootstrap, topic, sink, wall_ms=lambda: round(time.time() * 1000))
+    committer = Committer(
+        options.bootstrap, topic, sink, wall_ms=lambda: round(time.time() * 1000), security=options.security
+    )
     asyncio.run(committer.commit(markers.pop(), stages, last))
 
 
@@ -212,7 +214,7 @@ def asked(options: WriteOptions) -> Topic:
     assert topic is not None
 
     async def ask() -> Topic:
-        async with Client(options.bootstrap, timeout_ms=options.max_block_ms) as client:
+        async with Client(options.bootstrap, timeout_ms=options.max_block_ms, security=options.security) as client:
             partitions = len((await client.topic(topic)).leaders)
             return Topic(partitions, client.cluster_id or "")
 
@@ -231,7 +233,10 @@ async def marker_now(options: WriteOptions) -> Marker | None:
     """The batch that the sink has committed last, as of now; another one may be under way. Raises SinkError."""
     sink = options.exactly_once
     assert sink is not None
-    async with Client(options.bootstrap, client_id=sink.client_id, timeout_ms=sink.max_block_ms) as client:
+    client = Client(
+        options.bootstrap, client_id=sink.client_id, timeout_ms=sink.max_block_ms, security=options.security
+    )
+    async with client:
         try:
             await client.topic(MARKERS)
         except RequestError as error:

@@ -182,16 +182,45 @@ def test_what_is_wrong_in_a_stream_is_named(wrong: dict[str, str], message: str)
     assert message in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["kafka.sasl.jaas.config", "kafka.ssl.truststore.location", *REFUSED])
+@pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_had_is_refused_with_the_reason(name: str) -> None:
     with pytest.raises(ConfigError, match=f"option {name} is not possible: "):
         parse(LEAST | {name: "x"})
 
 
-def test_only_a_plain_connection_can_be_had() -> None:
-    assert parse(LEAST | {"kafka.security.protocol": "plaintext"})
-    with pytest.raises(ConfigError, match="'SASL_SSL' is not possible: the client speaks neither TLS nor SASL yet"):
-        parse(LEAST | {"kafka.security.protocol": "SASL_SSL"})
+SECRET = "s3cret-canary"
+SECURED = {
+    "Kafka.Security.Protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    f'username="alice" password="{SECRET}";',
+    "kafka.ssl.truststore.password": SECRET,
+}
+
+
+def test_tls_and_a_login_have_kafkas_names_and_show_no_secret() -> None:
+    options = parse(LEAST | SECURED)
+    assert options.security.protocol == "SASL_SSL"
+    assert options.security.login is not None
+    assert options.security.login.password == SECRET
+    assert SECRET not in repr(options)
+    assert parse(LEAST).security == parse(LEAST | {"kafka.sasl.kerberos.service.name": "kafka"}).security
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kafka.sasl.mechanism": "GSSAPI"}, "option kafka.sasl.mechanism = GSSAPI is not supported"),
+        ({"kafka.ssl.trustore.location": "x"}, "did you mean ssl.truststore.location?"),
+        ({"kafka.security.providers": "x"}, "option kafka.security.providers names a Java class"),
+        ({"kafka.sasl.jaas.config": SECRET}, "option kafka.sasl.jaas.config is not a JAAS configuration"),
+    ],
+)
+def test_what_is_wrong_about_security_is_named(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse(LEAST | SECURED | options)
+    assert message in str(refused.value)
+    assert SECRET not in str(refused.value)
 
 
 def test_tuning_of_the_java_consumer_is_accepted() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from confluent_kafka import Producer
+from support.tls import Authority
 
 from penstock.errors import ConfigError
 from penstock.spark.write.options import WriteOptions, parse
@@ -61,8 +65,8 @@ def test_weaker_acks_turn_idempotence_off_as_in_java(acks: str, idempotent: str)
         ({"kafka.linger.ms": "5", "kafka.batch.size": "10k"}, "option kafka.batch.size = '10k' must be a whole number"),
         ({"kafka.value.serializer": "x"}, "kafka.value.serializer cannot be used: values are written as they are"),
         ({"kafka.transactional.id": "x"}, "for transactions set penstock.exactly.once"),
-        ({"kafka.ssl.truststore.location": "x"}, "certificates are given in PEM: ssl.ca.location"),
-        ({"kafka.sasl.jaas.config": "x"}, "kafka.sasl.username and kafka.sasl.password"),
+        ({"kafka.sasl.jaas.config": "x", "kafka.sasl.username": "a"}, "exclude each other: use Kafka's names or"),
+        ({"kafka.sasl.jaas.confg": "x"}, "did you mean sasl.jaas.config?"),
     ],
 )
 def test_what_cannot_be_is_named_with_what_would_be_right(options: dict[str, str], message: str) -> None:
@@ -73,3 +77,31 @@ def test_what_cannot_be_is_named_with_what_would_be_right(options: dict[str, str
 def test_brokers_are_needed() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing"):
         parse({"topic": "t"})
+
+
+def test_kafkas_names_of_security_are_made_into_librdkafkas_by_who_sends(tmp_path: Path) -> None:
+    from penstock.spark.write.librdkafka import librdkafka_settings
+
+    store = Authority(tmp_path).store("client")
+    jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="s3cret-canary";'
+    given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas}
+    options = parse({**BROKERS, **{f"kafka.{name}": text for name, text in {**given, **store.properties()}.items()}})
+    assert not [name for name, _ in options.producer if name.startswith(("sasl.", "ssl.", "security."))]
+    settings = librdkafka_settings(options.security)
+    assert settings["security.protocol"] == "sasl_ssl"
+    assert (settings["sasl.username"], settings["sasl.password"]) == ("alice", "s3cret-canary")
+    assert settings["ssl.ca.pem"].strip() == store.trust.read_text().strip()
+    assert settings["ssl.certificate.pem"].startswith(store.certificate_pem.strip())
+    assert settings["ssl.endpoint.identification.algorithm"] == "https"
+    assert "s3cret-canary" not in f"{options}{settings}"
+    assert "BEGIN PRIVATE KEY" not in f"{options}{settings}"
+    assert Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **settings}) is not None
+
+
+def test_librdkafkas_names_of_security_go_there_as_they_are() -> None:
+    options = parse(
+        {**BROKERS, "kafka.security.protocol": "SASL_SSL", "kafka.sasl.username": "a", "kafka.sasl.password": "s3cret"}
+    )
+    assert dict(options.producer)["sasl.password"] == "s3cret"
+    assert options.security.protocol == "PLAINTEXT"
+    assert "s3cret" not in repr(options)

@@ -1,0 +1,43 @@
+"""The commands work as an ordinary user over SASL_SSL, on Penstock; who cannot log in is told what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from interop.secured_kafka import write_properties
+from interop.security.commands import Capture, Commands, use
+from interop.security.secured_penstock import PASSWORD, SecuredPenstock
+
+from penstock.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredPenstock]:
+    with SecuredPenstock(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
+
+
+def refused(broker: SecuredPenstock, file: Path, capture: Capture) -> str:
+    return Commands(broker.secured, file, capture)("topics", "list", code=1)
+
+
+def test_commands_log_in(broker: SecuredPenstock, tmp_path: Path, capsys: Capture) -> None:
+    run = Commands(broker.secured, write_properties(tmp_path / "client.properties", broker.properties()), capsys)
+    use(run, "clicks")
+    assert run("sql", "select count(*) as found from clicks", "--csv").split() == ["found", "3"]
+    assert PASSWORD not in run.said
+
+
+def test_who_cannot_log_in_is_told_what_to_do(broker: SecuredPenstock, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "client.properties"
+    said = refused(broker, write_properties(file, broker.properties(password="wrong")), capsys)
+    assert "refuses the login of alice by PLAIN: Authentication failed" in said
+    said = refused(broker, write_properties(file, broker.properties("SCRAM-SHA-512")), capsys)
+    assert "does not take logins by SCRAM-SHA-512, but by PLAIN, SCRAM-SHA-256" in said
+    trusting = {name: text for name, text in broker.properties().items() if "truststore" not in name}
+    said = refused(broker, write_properties(file, trusting), capsys)
+    assert "comes from an authority that is not trusted\n  ssl.truststore.location" in said
+    assert main(["topics", "list", "--bootstrap", broker.secured]) == 1
+    assert "security.protocol must be as the listener's is" in capsys.readouterr().err
