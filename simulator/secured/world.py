@@ -17,11 +17,14 @@ from simulator.cluster.scenarios import Scenario
 from simulator.cluster.world import AnyAdmin, ClusterWorld
 from simulator.secured.guests import ADMIN, HIDDEN, SHOWN, AclAdmin, Guest, password
 from simulator.secured.rules import DecisionRules
+from simulator.world.machine import Machine
 
 GUESTS = 4
 GUESTS_LISTENER, GUESTS_PORT = "GUESTS", 9094
 SESSION_MS = (2_000, 4_000)
 """Whoever logs in again within a second is refused, as Kafka does it."""
+EARLY_PROBABILITY = 0.5
+"""How likely a broker serves guests before it knows the ACLs."""
 USERS = [ADMIN, *(f"guest-{number}" for number in range(GUESTS))]
 PASSWORDS = " ".join(f'user_{user}="{password(user)}"' for user in USERS)
 MODULE = f"org.apache.kafka.common.security.plain.PlainLoginModule required {PASSWORDS};"
@@ -56,9 +59,11 @@ class SecuredWorld(ClusterWorld):
         settings = super()._listeners(host, broker=broker, controller=controller)
         if not broker:
             return settings
+        early = {"early.start.listeners": GUESTS_LISTENER} if self.random.random() < EARLY_PROBABILITY else {}
         guests = f"{GUESTS_LISTENER}://{host}:{GUESTS_PORT}"
         return {
             **settings,
+            **early,
             "listeners": f"{settings['listeners']},{guests}",
             "listener.name.guests.plain.sasl.jaas.config": MODULE,
             "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUESTS:SASL_PLAINTEXT",

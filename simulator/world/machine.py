@@ -169,6 +169,12 @@ class Machine:
         names = [endpoint.listener for endpoint in self.settings.listener_endpoints]
         return [Endpoint(name, *self.address(name)) for name in names if (name in controllers) == for_controllers]
 
+    def _early(self) -> list[str]:
+        """The listeners that listen from the start on."""
+        names = [endpoint.listener for endpoint in self.settings.listener_endpoints]
+        early = {*self.settings.controller_listener_names, *(self.settings.early_start_listeners or ())}
+        return [name for name in names if name in early]
+
     # Life
 
     def start(self) -> None:
@@ -218,8 +224,8 @@ class Machine:
         self.running = True
         self._failed_starts = 0
         self._free_us = self._paused_until_us = self.simulation.now_us
-        for endpoint in controller_endpoints:
-            self._listen(endpoint.name)
+        for name in self._early():
+            self._listen(name)
         self._after_event()
 
     def shutdown(self) -> None:
@@ -417,8 +423,9 @@ class Machine:
         if self.broker.ready and not self._announced:
             self._announced = True
             self.trace("ready")
-            for endpoint in self._endpoints(for_controllers=False):
-                self._listen(endpoint.name)
+            for endpoint in self.settings.listener_endpoints:
+                if endpoint.listener not in self._early():
+                    self._listen(endpoint.listener)
             self.started()
         if self.running and self.broker.stopped:
             self.trace("stopped")
