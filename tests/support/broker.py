@@ -37,7 +37,7 @@ from penstock.protocol.messages.create_partitions_request import CreatePartition
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
-from penstock.security.authorizer import AclOperation, Authorizer, Principal, ResourceType
+from penstock.security.authorizer import AclChanges, AclOperation, Authorizer, Principal, ResourceType
 from simulator.world.disk import SimulatedDisk
 
 M = TypeVar("M", bound=Message)
@@ -92,11 +92,28 @@ class Client:
 class Acls:
     """An authorizer that refuses what `refused(operation, resource type, name)` says: nothing, until a test has it."""
 
-    def __init__(self) -> None:
-        self.refused: Callable[[AclOperation, ResourceType, str], bool] = lambda *_: False
+    has_acls = False
+    NOTHING: Callable[[AclOperation, ResourceType, str], bool] = staticmethod(lambda *_: False)
 
-    def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool:
+    def __init__(self) -> None:
+        self.refused = self.NOTHING
+
+    def authorize(
+        self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType, name: str
+    ) -> bool:
         return not self.refused(operation, resource, name)
+
+    def authorize_any(self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType) -> bool:
+        return not self.refused(operation, resource, "any")
+
+    def is_super(self, principal: Principal) -> bool:
+        return self.refused is self.NOTHING
+
+    def changed(self, changes: AclChanges) -> None:
+        """It has no ACLs."""
+
+    def loaded(self) -> None:
+        """It is at once."""
 
 
 class Node:

@@ -86,6 +86,19 @@ def _delete_topics(request: Any) -> None:
     request.topic_names = [hostile.NAME]
 
 
+def _describe_acls(request: Any) -> None:
+    request.resource_type_filter = request.pattern_type_filter = request.operation = request.permission_type = 1
+
+
+def _create_acls(request: Any) -> None:
+    (each,) = request.creations
+    each.resource_type, each.resource_pattern_type, each.operation, each.permission_type = 2, 3, 3, 3
+
+
+def _delete_acls(request: Any) -> None:
+    _describe_acls(request.filters[0])
+
+
 def _alter_configs(request: Any) -> None:
     (resource,) = request.resources
     resource.resource_type = ConfigResource.TOPIC
@@ -120,6 +133,9 @@ def _init_producer_id(request: Any) -> None:
 
 
 CHANGES: Mapping[ApiKey, Callable[[Any], None]] = {
+    ApiKey.DESCRIBE_ACLS: _describe_acls,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.JOIN_GROUP: _join_group,

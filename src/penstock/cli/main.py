@@ -26,6 +26,7 @@ COMMANDS = {
     "storage": "penstock.cli.storage",
     "topics": "penstock.cli.topics",
     "configs": "penstock.cli.configs",
+    "acls": "penstock.cli.acls",
     "cluster": "penstock.cli.cluster.command",
     "disks": "penstock.cli.disks",
     "groups": "penstock.cli.groups",

@@ -36,6 +36,18 @@ def not_empty(text: str) -> str | None:
     return None if text else "is empty"
 
 
+def principals_in(text: str) -> tuple[str, ...]:
+    """The principals in a text with semicolons between: the name of one may have commas."""
+    return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+def principals(text: str) -> str | None:
+    """Principals as `User:alice`, with semicolons between."""
+    if all(kind and name for kind, _, name in (each.partition(":") for each in principals_in(text))):
+        return None
+    return "is no list of principals: it must be such as User:alice;User:bob"
+
+
 def part_of_all(value: float) -> str | None:
     """More than nothing and at most all of it, which NaN is not, though no bound refuses it."""
     return None if 0 < value <= 1 else "is out of range: it must be more than 0 and at most 1"

@@ -22,13 +22,12 @@ KNOWN_CLASSES = {
     "replica.selector.class": ("org.apache.kafka.common.replica.RackAwareReplicaSelector",),
     "principal.builder.class": ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
     "metric.reporters": ("org.apache.kafka.common.metrics.JmxReporter",),
+    "authorizer.class.name": ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",),
 }
 """Class names of Kafka that have a counterpart here. Every other class name is an error."""
 CLEANER_BUFFER_MIN_BYTES = 100
 """The least memory for keys of one thread of the log cleaner. With so little it gets on a few keys at a time; Apache
 Kafka wants more than 1 MiB."""
-NOT_YET_SUPPORTED_CLASSES = {"authorizer.class.name": ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",)}
-"""Class names that will have a counterpart; accepting one before it works would leave a cluster open."""
 
 
 def cross_check(
@@ -185,8 +184,6 @@ def classes(settings: BrokerSettings) -> Iterator[tuple[str, str]]:
 
 def check_class(name: str, class_name: str) -> None:
     """Raises ConfigError unless the class is one of Kafka's own that has a counterpart here."""
-    if class_name in NOT_YET_SUPPORTED_CLASSES.get(name, ()):
-        raise ConfigError(f"{name} = {class_name} is not supported yet: leave it out, and keep the listeners private")
     known = KNOWN_CLASSES.get(name, ())
     if class_name not in known:
         wanted = f"it must be {' or '.join(known)}" if known else "leave it out"
@@ -230,6 +227,9 @@ def check_listeners(settings: BrokerSettings, given: Mapping[str, str], node_id:
     inter_broker = inter_broker_listener(settings, given, for_clients) if broker else None
     for endpoint in (*listening, *for_clients):
         check_security_protocol(endpoint)
+    for name in settings.early_start_listeners or ():
+        known = name.upper() in (*names, *controllers)
+        require(known, f"early.start.listeners has {name}, which must stand in listeners or controller.listener.names")
     return {
         "listener_endpoints": listening,
         "advertised_endpoints": for_clients,

@@ -30,7 +30,6 @@ delegation.token.expiry.time.ms LONG 1.. read-only =86400000
 delegation.token.max.lifetime.ms LONG 1.. read-only =604800000
 delegation.token.secret.key PASSWORD - read-only null
 delete.records.purgatory.purge.interval.requests INT - read-only =1
-early.start.listeners LIST distinct read-only null
 fetch.purgatory.purge.interval.requests INT - read-only =1000
 follower.fetch.last.tiered.offset.enable BOOLEAN - cluster-wide =false
 group.coordinator.background.threads INT 1.. read-only =2

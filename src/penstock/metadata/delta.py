@@ -29,8 +29,10 @@ from penstock.metadata.image import (
 )
 from penstock.metadata.result import MetadataMessage
 from penstock.metadata.scram import ScramCredential
+from penstock.protocol.acls import Acl, unknown_code
 
 if TYPE_CHECKING:
+    from penstock.protocol.messages.metadata.access_control_entry_record import AccessControlEntryRecord
     from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
     from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
     from penstock.protocol.messages.metadata.config_record import ConfigRecord
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.producer_ids_record import ProducerIdsRecord
     from penstock.protocol.messages.metadata.register_broker_record import RegisterBrokerRecord
     from penstock.protocol.messages.metadata.register_controller_record import RegisterControllerRecord
+    from penstock.protocol.messages.metadata.remove_access_control_entry_record import RemoveAccessControlEntryRecord
     from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
     from penstock.protocol.messages.metadata.remove_user_scram_credential_record import (
         RemoveUserScramCredentialRecord,
@@ -56,8 +59,6 @@ MIGRATION_STATES_WITHOUT_ZOOKEEPER = (0, 3)
 """NONE and POST_MIGRATION: the only states of ZkMigrationStateRecord in which no ZooKeeper is part of the cluster."""
 
 REFUSED: Mapping[str, str] = {
-    "AccessControlEntryRecord": "ACLs are not supported yet; delete them with kafka-acls --remove before moving here",
-    "RemoveAccessControlEntryRecord": "ACLs are not supported yet",
     "ClientQuotaRecord": "client quotas are not supported yet; delete them with kafka-configs --delete-config",
     "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens",
     "RemoveDelegationTokenRecord": "delegation tokens are not supported yet",
@@ -111,6 +112,7 @@ class MetadataDelta:
         deleted_topics: the images, as they were before, of topics that are gone.
         configs: all overrides by (resource type, name) of resources of which any changed; empty when none is left.
         next_producer_id: or None.
+        acls: by id; None where one is gone.
         scram_credentials: by (mechanism, user); None where one is gone.
     """
 
@@ -123,6 +125,7 @@ class MetadataDelta:
         self.deleted_topics: dict[UUID, TopicImage] = {}
         self.configs: dict[tuple[int, str], Configs] = {}
         self.next_producer_id: int | None = None
+        self.acls: dict[UUID, Acl | None] = {}
         self.scram_credentials: dict[tuple[int, str], ScramCredential | None] = {}
         self._topic_ids: dict[str, UUID | None] = {}
         self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
@@ -170,6 +173,7 @@ class MetadataDelta:
             configs=configs,
             next_producer_id=base.next_producer_id if self.next_producer_id is None else self.next_producer_id,
             partition_count=partition_count,
+            acls=base.acls.with_changes(self.acls) if self.acls else base.acls,
             scram_credentials=credentials,
         )
 
@@ -372,6 +376,32 @@ def replay_producer_ids(delta: MetadataDelta, record: ProducerIdsRecord) -> None
     delta.next_producer_id = record.next_producer_id
 
 
+def replay_access_control_entry(delta: MetadataDelta, record: AccessControlEntryRecord) -> None:
+    acl = Acl(
+        record.resource_type,
+        record.resource_name,
+        record.pattern_type,
+        record.principal,
+        record.host,
+        record.operation,
+        record.permission_type,
+    )
+    unknown = unknown_code(acl)
+    if unknown:
+        raise MetadataError(f"AccessControlEntryRecord {record.id} has a {unknown} that this version does not know")
+    delta.acls[record.id] = acl
+
+
+def replay_remove_access_control_entry(delta: MetadataDelta, record: RemoveAccessControlEntryRecord) -> None:
+    existing = delta.acls[record.id] if record.id in delta.acls else delta.image.acls.get(record.id)
+    if existing is None:
+        raise MetadataError(f"RemoveAccessControlEntryRecord is about an ACL that does not exist: {record.id}")
+    if delta.image.acls.get(record.id) is None:
+        del delta.acls[record.id]
+    else:
+        delta.acls[record.id] = None
+
+
 def replay_zk_migration_state(delta: MetadataDelta, record: ZkMigrationStateRecord) -> None:
     if record.zk_migration_state not in MIGRATION_STATES_WITHOUT_ZOOKEEPER:
         raise MetadataError(
@@ -406,6 +436,8 @@ REPLAYED: Mapping[str, Callable[[MetadataDelta, Any], None]] = {
     "RegisterControllerRecord": replay_register_controller,
     "FeatureLevelRecord": replay_feature_level,
     "ProducerIdsRecord": replay_producer_ids,
+    "AccessControlEntryRecord": replay_access_control_entry,
+    "RemoveAccessControlEntryRecord": replay_remove_access_control_entry,
     "ZkMigrationStateRecord": replay_zk_migration_state,
     "UserScramCredentialRecord": replay_user_scram_credential,
     "RemoveUserScramCredentialRecord": replay_remove_user_scram_credential,

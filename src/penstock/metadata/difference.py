@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TypeVar
+from uuid import UUID
 
 from penstock.metadata.delta import MetadataDelta, TopicDelta
 from penstock.metadata.image import EMPTY, MetadataImage, TopicImage
+from penstock.protocol.acls import Acl
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -36,6 +38,7 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
         overrides = new.configs.get(resource) or EMPTY
         if overrides != (old.configs.get(resource) or EMPTY):
             delta.configs[resource] = overrides
+    delta.acls = acl_changes(old, new)
     if new.next_producer_id != old.next_producer_id:
         delta.next_producer_id = new.next_producer_id
     before_credentials = old.scram_credentials
@@ -44,6 +47,14 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
         if credential != before_credentials.get(key):
             delta.scram_credentials[key] = credential
     return delta
+
+
+def acl_changes(old: MetadataImage, new: MetadataImage) -> dict[UUID, Acl | None]:
+    """The ACLs that are new or other than before by their ids, and None for those that are gone."""
+    before, after = old.acls.by_id, new.acls.by_id
+    found: dict[UUID, Acl | None] = {UUID(int=each): None for each in before if after.get(each) is None}
+    found.update({UUID(int=each): acl for each, acl in after.items() if before.get(each) != acl})
+    return found
 
 
 def changes(old: Mapping[Key, Value], new: Mapping[Key, Value]) -> dict[Key, Value | None]:

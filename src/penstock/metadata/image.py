@@ -14,6 +14,7 @@ from uuid import UUID
 
 from penstock.metadata.persistent import PersistentMap
 from penstock.metadata.scram import Credentials
+from penstock.protocol.acls import Acl, AclFilter, PatternType, ResourceType
 
 if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
@@ -201,6 +202,56 @@ class TopicsById:
         return self.by_integer.values()
 
 
+AclKey = tuple[int, str, int, str, str, int, int, int]
+"""The fields of an ACL, and the integer of its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class AclsImage:
+    """All ACLs: by the integer of the id, and in their own order, in which those of one resource stand together."""
+
+    by_id: PersistentMap[int, Acl] = field(default_factory=PersistentMap)
+    in_order: PersistentMap[AclKey, UUID] = field(default_factory=PersistentMap)
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def get(self, acl_id: UUID) -> Acl | None:
+        """The ACL with an id, or None."""
+        return self.by_id.get(acl_id.int)
+
+    def has(self, acl: Acl) -> bool:
+        """Whether there is such an ACL, under any id."""
+        found = next(self.in_order.items((*acl, 0)), None)
+        return found is not None and found[0][:-1] == acl
+
+    def matching(self, wanted: AclFilter) -> Iterator[tuple[UUID, Acl] | None]:
+        """The ACLs that a filter means, and None for each that was only looked at, so that a caller can pause."""
+        start: tuple[int, str] | tuple[int] | None = None
+        if wanted.resource_type != ResourceType.ANY:
+            named = wanted.name is not None and wanted.pattern_type != PatternType.MATCH
+            start = (wanted.resource_type, wanted.name or "") if named else (wanted.resource_type,)
+        for key, acl_id in self.in_order.items(start):  # type: ignore[arg-type]
+            if start is not None and key[: len(start)] != start:
+                return
+            acl = Acl(*key[:-1])
+            yield (acl_id, acl) if wanted.matches(acl) else None
+
+    def with_changes(self, changes: Mapping[UUID, Acl | None]) -> AclsImage:
+        """All ACLs after some were added, or removed (None)."""
+        by_id, in_order = self.by_id, self.in_order
+        for acl_id, acl in changes.items():
+            before = by_id.get(acl_id.int)
+            if before is not None:
+                in_order = in_order.remove((*before, acl_id.int))
+            if acl is None:
+                by_id = by_id.remove(acl_id.int)
+            else:
+                by_id = by_id.set(acl_id.int, acl)
+                in_order = in_order.set((*acl, acl_id.int), acl_id)
+        return AclsImage(by_id, in_order)
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
     """All cluster metadata as of an offset of the metadata log.
@@ -227,6 +278,7 @@ class MetadataImage:
     configs: PersistentMap[tuple[int, str], Configs] = field(default_factory=PersistentMap)
     next_producer_id: int = 0
     partition_count: int = 0
+    acls: AclsImage = field(default_factory=AclsImage)
     scram_credentials: Credentials = field(default_factory=PersistentMap)
 
     @property

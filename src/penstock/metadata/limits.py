@@ -22,3 +22,5 @@ LEADERSHIP_CHANGES_PER_STEP = 200
 in one turn; the rest follow in further steps, with other work in between."""
 LOST_CONNECTION_GRACE_MS = 500
 """How long a broker whose connection to the controller is lost may take to be heard of again before it is fenced."""
+ACLS_PER_REQUEST_MAX = CONTROLLER_RECORDS_PER_BATCH_MAX
+"""ACLs that one request may create or remove; more are POLICY_VIOLATION."""

@@ -7,12 +7,15 @@ level must stay readable by every member at that level.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from uuid import UUID
 
 from penstock.errors import ProtocolError, StorageError
 from penstock.metadata.features import METADATA_VERSION, MetadataVersion
 from penstock.metadata.image import BrokerRegistration, ControllerRegistration, MetadataImage, TopicImage
 from penstock.metadata.result import MetadataMessage
+from penstock.protocol.acls import Acl
 from penstock.protocol.message import ZERO_UUID
+from penstock.protocol.messages.metadata.access_control_entry_record import AccessControlEntryRecord
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.protocol.messages.metadata.partition_record import PartitionRecord
@@ -59,7 +62,7 @@ def decode_records(values: Iterable[bytes], path: str) -> Sequence[MetadataMessa
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
-    """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, producer ids,
+    """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, producer ids, ACLs,
     SCRAM credentials.
     """
     if METADATA_VERSION in image.features:
@@ -77,8 +80,23 @@ def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
             yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+    for number, acl in image.acls.by_id.items():
+        yield acl_record(UUID(int=number), acl)
     for (mechanism, user), credential in image.scram_credentials.items():
         yield credential.record(user, mechanism)
+
+
+def acl_record(acl_id: UUID, acl: Acl) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=acl_id,
+        resource_type=acl.resource_type,
+        resource_name=acl.name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
 
 
 def broker_record(broker: BrokerRegistration) -> RegisterBrokerRecord:

@@ -20,7 +20,6 @@ are given up, connections closed, logs flushed, closed and marked clean, and las
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from random import Random
 from types import MethodType
 from typing import Any
@@ -50,11 +49,12 @@ from penstock.node.duties import Duty
 from penstock.node.effects import Close, Effect, Run
 from penstock.node.exit import ClientQuotas
 from penstock.node.fetches import Fetches, answer_followers, serve_woken
-from penstock.node.gate import AuditedGate, Gate
+from penstock.node.gate import AuditedGate, Gate, authorizer_of
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.metrics import Sample, TopicMetrics, login_samples, request_samples
+from penstock.node.opening import opening
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.purgatory import Purgatory
@@ -73,7 +73,7 @@ from penstock.protocol.message import Message
 from penstock.raft.effects import Target
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
-from penstock.security.authorizer import ALLOW_ALL, Authorizer
+from penstock.security.authorizer import Authorizer
 from penstock.security.mechanisms import Mechanisms
 from penstock.security.principals import NoMatchingRule
 
@@ -89,7 +89,7 @@ class Broker:
         logs them. bug: gets errors that should never happen; by default they are logged, the simulator raises them.
         work_ms: a clock, in ms, that measures the work of requests; by default it counts what is done. wall: the wall
         time, kept by the shell. quotas: how long clients have to wait; by default not at all. audit: hears of all
-        requests; by default nobody does. authorizer: says who may do what; by default everybody everything.
+        requests; by default nobody does. authorizer: says who may do what; by default the one that the settings name.
         nonces: randomness for logins, which nobody outside may guess; by default `random`.
 
     Attributes:
@@ -113,7 +113,7 @@ class Broker:
         wall: WallTime | None = None,
         quotas: ClientQuotas | None = None,
         audit: Audit | None = None,
-        authorizer: Authorizer = ALLOW_ALL,
+        authorizer: Authorizer | None = None,
         nonces: Random | None = None,
     ) -> None:
         metadata_directory = metadata_directory or next(
@@ -123,7 +123,6 @@ class Broker:
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
         mechanisms = Mechanisms(lambda: state.settings.sasl, lambda: state.scram_credentials, nonces or random)
-        self._certified = Certified(settings)
         self.calls = Calls(
             state,
             scheduler,
@@ -139,6 +138,7 @@ class Broker:
         self.channel = Channel(
             state.node_id, outgoing, scheduler.timers, scheduler.bugs, request_timeout_ms=settings.request_timeout_ms
         )
+        authorizer = authorizer or authorizer_of(settings)
         self.gate = Gate(authorizer) if audit is None else AuditedGate(authorizer, audit)
         self.quorums = Quorums()
         self.connections: dict[int, Connection] = {}
@@ -167,6 +167,7 @@ class Broker:
             purgatory=self.purgatory,
             journal=self.journal,
             mechanisms=mechanisms,
+            certified=Certified(settings),
             login_timeout_ms=settings.penstock_receive_timeout_ms,
             login_delay_ms=settings.connection_failed_authentication_delay_ms,
             read_failed=self.logs.read_failed,
@@ -337,25 +338,16 @@ class Broker:
     # Events
 
     def connected(self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None) -> None:
-        """A client connected. `connection` is a number the shell never uses again, `listener` a listener's name,
-        `subject` that of the certificate which it showed, if it did.
-        """
+        """A client connected. `connection` is a number never used again, `subject` is of the certificate it showed."""
         assert connection not in self.connections
         settings = self.state.settings
         try:
-            principal = self._certified.principal(listener, subject)
+            principal = self.dispatcher.logins.certified.principal(listener, subject)
         except NoMatchingRule as error:
             self.scheduler.effects.append(Close(connection, str(error)))
             return
-        self.connections[connection] = Connection(
-            connection,
-            listener,
-            peer,
-            principal=principal,
-            max_in_flight=settings.penstock_connection_max_in_flight,
-            max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
-        )
-        self.dispatcher.logins.connected(self.connections[connection])
+        found = self.connections[connection] = Connection.of(settings, connection, listener, peer, principal)
+        self.dispatcher.logins.connected(found)
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
         """Handles one frame, without its length prefix, in a writable buffer; keeps views of it while they are needed.
@@ -517,6 +509,8 @@ class Broker:
 
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         self.state.image = new
+        if delta.acls:
+            self._acls_changed(old, new, delta)
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
         self.scheduler.guarded("call", "connections to brokers", self.calls.published, old, new, now_ms)
         publish = self.replication.publishing.publish
@@ -525,6 +519,24 @@ class Broker:
         self.coordinators.published(delta, now_ms)
         self.scheduler.guarded("metadata", "this node's own registration", self.lifecycle.published, now_ms)
         self.scheduler.guarded("call", "the watch over brokers", self.calls.frozen.begin, now_ms)
+        if self._knows_the_cluster:
+            self.gate.authorizer.loaded()
+
+    def _acls_changed(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> None:
+        """Has the authorizer follow. A node whose authorizer cannot does not go on: it would decide by old ACLs."""
+        try:
+            self.gate.authorizer.changed({each: (old.acls.get(each), new.acls.get(each)) for each in delta.acls})
+        except Exception as error:
+            self.state.fail(error)
+            raise
+        self.fetches.sessions.rights_changed()
+
+    @property
+    def _knows_the_cluster(self) -> bool:
+        """Whether the image is no longer one of the past: of a broker, it has its registration."""
+        if self.state.settings.is_broker:
+            return self.replicas.caught_up
+        return not self.quorum.metadata.behind
 
     def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
         for topic in delta.deleted_topics.values():
@@ -585,13 +597,3 @@ class Broker:
             self.state.fail(error)
         else:
             self.lifecycle.directories_changed(self.scheduler.now_ms)
-
-
-@contextmanager
-def opening(directory: LogDirectory) -> Iterator[None]:
-    """Turns errors of the disk into a sentence about the metadata log, without which a node does not start."""
-    try:
-        yield
-    except OSError as error:
-        advice = "\n  make room there, and start again" if is_full(error) else ""
-        raise StorageError(f"the metadata log in {directory.path} cannot be opened: {error}{advice}") from error

@@ -25,6 +25,7 @@ from penstock.node.limits import CONTROLLER_CALLS_MAX
 from penstock.node.outgoing import Call, Outgoing, Peer
 from penstock.node.timers import TimerWheel
 from penstock.protocol import codec, frames
+from penstock.protocol.api import API_BY_NUMBER, Api
 from penstock.protocol.message import Message
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
 from penstock.protocol.messages.envelope_request import EnvelopeRequest
@@ -202,22 +203,37 @@ class Channel:
 
         The request keeps its body, which a refusal needs.
         """
+        return self._envelop(request, enveloped(request, request.api, request.version, request.body), answered, now_ms)
 
+    def ask_for(
+        self,
+        request: Request[Any],
+        message: Message,
+        answered: Callable[[EnvelopeResponse | None, int], None],
+        now_ms: int,
+    ) -> ControllerCall:
+        """Asks the active controller for something that a client's request leads to, with the client's rights."""
+        api = API_BY_NUMBER[message.KEY]
+        return self._envelop(request, enveloped(request, api, api.stable_max_version, message), answered, now_ms)
+
+    def _envelop(
+        self,
+        request: Request[Any],
+        make: Callable[[], EnvelopeRequest],
+        answered: Callable[[EnvelopeResponse | None, int], None],
+        now_ms: int,
+    ) -> ControllerCall:
         def done(answer: Message | None, at_ms: int) -> None:
             assert answer is None or isinstance(answer, EnvelopeResponse)
             answered(answer, at_ms)
 
         timeout_ms = request.arrived_ms + self._request_timeout_ms - now_ms
-        return self.to_controller(enveloped(request), done, now_ms, timeout_ms=max(0, timeout_ms))
+        return self.to_controller(make, done, now_ms, timeout_ms=max(0, timeout_ms))
 
 
-def enveloped(request: Request[Any]) -> Callable[[], EnvelopeRequest]:
-    """Returns a builder of the Envelope of a request: the whole request with its header, as the client could have sent
-    it.
-    """
-    chunks = frames.encode_request(
-        request.api, request.version, request.correlation_id, request.client_id, request.body
-    )
+def enveloped(request: Request[Any], api: Api, version: int, message: Message) -> Callable[[], EnvelopeRequest]:
+    """Returns a builder of an Envelope: a whole request with its header, as the client could have sent it."""
+    chunks = frames.encode_request(api, version, request.correlation_id, request.client_id, message)
     frame = joined(chunks)[4:]
     principal = serialized(request.principal)
     address = address_bytes(request.connection.peer)

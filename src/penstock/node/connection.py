@@ -10,11 +10,13 @@ Reading stops at `max_in_flight` requests or `max_in_flight_bytes` of frames and
 
 from __future__ import annotations
 
+import ipaddress
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
+from penstock.config.server import Settings
 from penstock.errors import NotResident
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.limits import ROUND_SHARE_MS
@@ -46,8 +48,9 @@ class Connection:
         closed: it has been closed or lost; answers to it are dropped.
         round, share_ms, in_line, work: for `penstock.node.turns`: the round in which it last got a share, the
             rest of that share, whether it waits for its turn, and its long work that can go on.
+        address: the peer's address as Java writes it, which is what ACLs say: `127.0.0.1`, `0:0:0:0:0:0:0:1`.
+        client_host: the same as Kafka shows it, with a slash: `/127.0.0.1`.
         login: where the login stands, on a listener that asks for one; None: there is none.
-        client_host: the peer's address as Kafka writes it, with a slash: `/127.0.0.1`.
     """
 
     id: int
@@ -56,6 +59,7 @@ class Connection:
     _: KW_ONLY
     max_in_flight: int
     max_in_flight_bytes: int
+    address: str = field(init=False)
     client_host: str = field(init=False)
     principal: Principal = ANONYMOUS
     login: Login | None = None
@@ -73,8 +77,21 @@ class Connection:
     muted_until_ms: int = 0
     closed: bool = False
 
+    @classmethod
+    def of(cls, settings: Settings, number: int, listener: str, peer: str, principal: Principal) -> Connection:
+        """A client's connection, with the bounds that the settings give it."""
+        return cls(
+            number,
+            listener,
+            peer,
+            max_in_flight=settings.penstock_connection_max_in_flight,
+            max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
+            principal=principal,
+        )
+
     def __post_init__(self) -> None:
-        self.client_host = f"/{self.peer.rpartition(':')[0].strip('[]')}"
+        self.address = java_address(self.peer.rpartition(":")[0].strip("[]"))
+        self.client_host = f"/{self.address}"
 
     def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
         """Takes the answer of a request and sends all answers that are next in order. No chunks: no response frame."""
@@ -124,6 +141,23 @@ class Connection:
     def _has_room(self) -> bool:
         requests = len(self.in_flight) + len(self.waiting)
         return requests <= self.max_in_flight // 2 and self.frame_bytes <= self.max_in_flight_bytes // 2
+
+
+def java_address(host: str) -> str:
+    """An address as Java's getHostAddress prints it: IPv6 in eight groups without leading zeros, an IPv4 address within
+    IPv6 as IPv4. What is no address stays as it is.
+    """
+    if ":" not in host:
+        return host
+    text, percent, scope = host.partition("%")
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    groups = (f"{int(group, 16):x}" for group in address.exploded.split(":"))
+    return ":".join(groups) + percent + scope
 
 
 class Work:

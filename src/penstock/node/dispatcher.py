@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
+from penstock.node.certified import Certified
 from penstock.node.channel import Channel, answer_in
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection, Steps, Work
@@ -89,6 +90,7 @@ class Dispatcher:
         purgatory: Purgatory,
         journal: Journal,
         mechanisms: Mechanisms,
+        certified: Certified,
         login_timeout_ms: int,
         login_delay_ms: int,
         read_failed: Callable[[int, OSError, int], None],
@@ -115,6 +117,7 @@ class Dispatcher:
             mechanisms,
             journal,
             self.exit,
+            certified=certified,
             timeout_ms=login_timeout_ms,
             delay_ms=login_delay_ms,
             run=self.run,

@@ -48,7 +48,7 @@ from penstock.replication.fetch_session import (
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
 from penstock.security.authorizer import CLUSTER_NAME
-from penstock.security.rights import ACT_IN_CLUSTER, READ_TOPIC
+from penstock.security.rights import ACT_IN_CLUSTER, READ_TOPIC, Right
 
 if TYPE_CHECKING:
     from penstock.node.timers import Timer
@@ -216,7 +216,7 @@ class Fetch:
         topic = subscription.topic
         if topic is None or self.min_bytes <= 0 or now_ms >= self.deadline_ms or self.rack or self.tells_watermarks:
             return False
-        right, name = (READ_TOPIC, topic) if self.consumer else (ACT_IN_CLUSTER, CLUSTER_NAME)
+        right, name = self.right_on(topic)
         try:
             partition = fetches.replicas.leader(topic, subscription.index, now_ms)
             if not isinstance(partition, Partition) or not self.is_at_the_end(subscription, partition):
@@ -236,6 +236,10 @@ class Fetch:
         if known == (partition.high_watermark, log_start_offset):
             session.ready.pop(subscription.key, None)
         return True
+
+    def right_on(self, topic: str) -> tuple[Right, str]:
+        """What the requester needs, and on which name: READ on the topic, unless it fetches as a follower."""
+        return (READ_TOPIC, topic) if self.replica_id < 0 else (ACT_IN_CLUSTER, CLUSTER_NAME)
 
     def is_at_the_end(self, subscription: Subscription, partition: Partition) -> bool:
         """Whether the client asks, with nothing wrong, for what does not exist yet, or is not to be seen by it yet."""
@@ -291,8 +295,7 @@ class Fetch:
             if topic is None:
                 return failed(subscription.index, ErrorCode.UNKNOWN_TOPIC_ID)
             subscription.topic = topic
-        gate, request = fetches.gate, self.request
-        if not (gate.allows(request, READ_TOPIC, topic) if self.consumer else gate.allows(request, ACT_IN_CLUSTER)):
+        if not fetches.gate.allows(self.request, *self.right_on(topic)):
             return failed(subscription.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replica(subscription, topic, now_ms)
         if isinstance(partition, PartitionData):

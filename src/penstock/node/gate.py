@@ -12,10 +12,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from penstock.config.checks import principals_in
+from penstock.config.server import Settings
 from penstock.errors import RequestError
 from penstock.node.audit import Audit
 from penstock.node.request import Request
-from penstock.security.authorizer import CLUSTER_NAME, AclOperation, Authorizer, ResourceType
+from penstock.security.authorizer import (
+    ALLOW_ALL,
+    CLUSTER_NAME,
+    AclOperation,
+    Authorizer,
+    ResourceType,
+    StandardAuthorizer,
+)
 from penstock.security.rights import DESCRIBE_CLUSTER, Right
 
 OPERATIONS = {
@@ -49,21 +58,39 @@ OPERATIONS = {
 """The operations that make sense on a resource: those that the bit fields of KIP-430 tell about."""
 
 
+def authorizer_of(settings: Settings) -> Authorizer:
+    """The authorizer that the settings name; without one everybody may do everything."""
+    if not settings.authorizer_class_name:
+        return ALLOW_ALL
+    return StandardAuthorizer(
+        principals_in(settings.super_users), allow_everyone=settings.allow_everyone_if_no_acl_found
+    )
+
+
 class Gate:
     """Asks the authorizer on behalf of requests."""
 
-    __slots__ = ("_authorize",)
+    __slots__ = ("_authorize", "authorizer")
 
     def __init__(self, authorizer: Authorizer) -> None:
+        self.authorizer = authorizer
         self._authorize = authorizer.authorize
 
     def allows(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
-        """Whether the requester has a right on the resource of this name."""
-        principal, authorize = request.connection.principal, self._authorize
+        """Whether the requester has a right on the resource of this name, or one that does as well."""
+        connection, authorize = request.connection, self._authorize
+        principal, address = connection.principal, connection.address
         instead = right.or_on_cluster
-        if instead is not None and authorize(principal, instead, ResourceType.CLUSTER, CLUSTER_NAME):
+        if instead is not None and authorize(principal, address, instead, ResourceType.CLUSTER, CLUSTER_NAME):
             return True
-        return authorize(principal, right.operation, right.resource, name)
+        if authorize(principal, address, right.operation, right.resource, name):
+            return True
+        on_any = right.or_on_any
+        return on_any is not None and self.authorizer.authorize_any(principal, address, *on_any)
+
+    def sees_all(self, request: Request[Any]) -> bool:
+        """Whether the requester may do everything, so that an answer need not look at what it may see."""
+        return self.authorizer.is_super(request.connection.principal)
 
     would_allow = allows
     """`allows`, of which the audit hears nothing: for who may still leave the request to somebody who asks again."""
@@ -87,9 +114,12 @@ class Gate:
 
     def operations(self, request: Request[Any], resource: ResourceType, name: str) -> int:
         """What the requester may do with a resource, as a bit field: bit n is the operation with code n."""
-        principal, authorize = request.principal, self._authorize
+        connection, authorize = request.connection, self._authorize
+        principal, address = connection.principal, connection.address
         return sum(
-            1 << operation for operation in OPERATIONS[resource] if authorize(principal, operation, resource, name)
+            1 << operation
+            for operation in OPERATIONS[resource]
+            if authorize(principal, address, operation, resource, name)
         )
 
     def operations_on_cluster(self, request: Request[Any]) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.server import SETTINGS
@@ -31,6 +32,7 @@ from penstock.node.limits import (
 from penstock.node.request import Request
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
+from penstock.protocol.acls import AclOperation, PatternType, PermissionType, ResourceType
 from penstock.protocol.api import ApiKey
 from penstock.replication.replicas import Replicas
 
@@ -57,7 +59,6 @@ NO_SHARE_GROUPS = "share groups are not supported yet"
 UNSUPPORTED_APIS = (
     ("Share", NO_SHARE_GROUPS),
     ("Streams", "streams groups are not supported yet"),
-    ("Acl", "ACLs are not supported yet"),
     ("Quota", "client quotas are not supported yet"),
     ("DelegationToken", "delegation tokens are not supported yet"),
 )
@@ -397,6 +398,34 @@ def broker_unregistered(body: Any, response: Any) -> Lines:
         yield "broker unregistered", {"broker": body.broker_id}
 
 
+def acls_created(body: Any, response: Any) -> Lines:
+    for each, result in zip(body.creations, response.results, strict=True):
+        if not result.error_code:
+            yield "ACL created", acl_fields(each, each.resource_pattern_type)
+
+
+def acls_deleted(body: Any, response: Any) -> Lines:
+    for result in response.filter_results:
+        for each in result.matching_acls:
+            if not each.error_code:
+                yield "ACL deleted", acl_fields(each, each.pattern_type)
+
+
+def acl_fields(each: Any, pattern_type: int) -> Fields:
+    return {
+        "principal": shortened(each.principal),
+        "permission": name_of(PermissionType, each.permission_type),
+        "operation": name_of(AclOperation, each.operation),
+        "resource": f"{name_of(ResourceType, each.resource_type)}:{shortened(each.resource_name)}",
+        "pattern": name_of(PatternType, pattern_type),
+        "from_host": shortened(each.host),
+    }
+
+
+def name_of(codes: type[IntEnum], code: int) -> str:
+    return codes(code).name
+
+
 CHANGES: Mapping[ApiKey, Callable[[Any, Any], Lines]] = {
     ApiKey.CREATE_TOPICS: topics_created,
     ApiKey.DELETE_TOPICS: topics_deleted,
@@ -407,5 +436,7 @@ CHANGES: Mapping[ApiKey, Callable[[Any, Any], Lines]] = {
     ApiKey.ELECT_LEADERS: leaders_elected,
     ApiKey.UPDATE_FEATURES: features_updated,
     ApiKey.UNREGISTER_BROKER: broker_unregistered,
+    ApiKey.CREATE_ACLS: acls_created,
+    ApiKey.DELETE_ACLS: acls_deleted,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram_credentials_altered,
 }

@@ -19,7 +19,7 @@ from penstock.node.limits import PEER_IN_FLIGHT_MAX
 from penstock.node.outgoing import Outgoing
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
-from penstock.security.authorizer import Principal
+from penstock.security.authorizer import OwnPrincipal
 
 NODE_PRINCIPAL_TYPE = "Node"
 """Type of the principal of a node's calls to itself, which no client can have. Its name is the node id."""
@@ -39,7 +39,7 @@ class OwnConnection(Connection):
             max_in_flight=PEER_IN_FLIGHT_MAX,
             max_in_flight_bytes=state.settings.penstock_connection_max_in_flight_bytes,
         )
-        self.principal = Principal(NODE_PRINCIPAL_TYPE, str(state.node_id))
+        self.principal = OwnPrincipal(NODE_PRINCIPAL_TYPE, str(state.node_id))
         self.loopback = loopback
 
     def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:

@@ -170,7 +170,8 @@ class Session:
     """The partitions of a client, and which of them a fetch has to look at.
 
     `id` 0 is a fetch without a session. `waiter` is the fetch parked on it, if any. A follower's is `privileged`;
-    `broker_epoch` is the follower's incarnation at its last fetch, -1 if it does not say.
+    `broker_epoch` is the follower's incarnation at its last fetch, -1 if it does not say. `rights` is the number of the
+    rights (`SessionCache.rights`) by which its partitions were looked at.
     """
 
     __slots__ = (
@@ -183,6 +184,7 @@ class Session:
         "partitions",
         "privileged",
         "ready",
+        "rights",
         "uses_topic_ids",
         "waiter",
     )
@@ -191,6 +193,7 @@ class Session:
         self.id = INVALID_SESSION_ID
         self.epoch = INITIAL_EPOCH
         self.broker_epoch = -1
+        self.rights = -1
         self.counted = 0
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
@@ -245,6 +248,9 @@ class SessionCache:
     A new session may replace one that was idle for EVICTION_MS; or that is not a follower's, when the new one is; or
     that has fewer partitions and is older than EVICTION_MS. If there is none, the client gets no session and names all
     its partitions each time.
+
+    Attributes: `rights` counts the changes of what clients may read: after one, the next fetch of a session looks at
+    all of its partitions.
     """
 
     def __init__(
@@ -253,6 +259,7 @@ class SessionCache:
         self.capacity = capacity
         self.partitions_max = partitions_max
         self.evictions = 0
+        self.rights = 0
         self._partitions = 0
         self._random = random
         self._sessions: dict[int, Session] = {}
@@ -284,6 +291,9 @@ class SessionCache:
         del self._sessions[session_id]
         self._sessions[session_id] = session
         session.last_used_ms = now_ms
+        if session.rights != self.rights:
+            session.rights = self.rights
+            session.ready.update(session.partitions)
         return session
 
     def add(self, session: Session, now_ms: int) -> bool:
@@ -295,11 +305,16 @@ class SessionCache:
             session.id = self._random.randrange(1, MAX_EPOCH)
         session.epoch = next_epoch(INITIAL_EPOCH)
         session.last_used_ms = now_ms
+        session.rights = self.rights
         self._sessions[session.id] = session
         if not self.recount(session, close=False):
             session.id = INVALID_SESSION_ID
             return False
         return True
+
+    def rights_changed(self) -> None:
+        """What clients may read has changed."""
+        self.rights += 1
 
     def recount(self, session: Session, *, close: bool = True) -> bool:
         """Counts the partitions of a changed session. False: there were too many, and it is removed."""

@@ -3,8 +3,8 @@
 A row says what is asked before a handler runs, which is a right on the cluster, and on controllers' listeners perhaps
 another one: without it the whole request is refused. And it says what the handler asks the gate for, resource by
 resource as the request names them, since Kafka answers the allowed part of a request and refuses the rest: a right on
-each topic, group or transactional id, or, where the right has an alternative, one on the cluster that does as well. An
-API without either is open to everybody who can connect.
+each topic, group or transactional id. A right may have an alternative that does as well: another one on the cluster, or
+one on any resource of a type, whichever. An API without either is open to everybody who can connect.
 """
 
 from __future__ import annotations
@@ -26,11 +26,16 @@ REFUSALS = {
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An operation on a resource of a kind. `or_on_cluster`: this operation on the cluster does as well."""
+    """An operation on a resource of a kind.
+
+    `or_on_cluster`: this operation on the cluster does as well. `or_on_any`: so does this one on any resource of this
+    type, whatever its name.
+    """
 
     operation: AclOperation
     resource: ResourceType
     or_on_cluster: AclOperation | None = None
+    or_on_any: tuple[AclOperation, ResourceType] | None = None
 
     @property
     def refusal(self) -> ErrorCode:
@@ -68,6 +73,7 @@ OPEN = each()
 READ_TOPIC = Right(AclOperation.READ, ResourceType.TOPIC)
 WRITE_TOPIC = Right(AclOperation.WRITE, ResourceType.TOPIC)
 DESCRIBE_TOPIC = Right(AclOperation.DESCRIBE, ResourceType.TOPIC)
+LOOK_UP_EPOCHS = Right(AclOperation.DESCRIBE, ResourceType.TOPIC, or_on_cluster=AclOperation.CLUSTER_ACTION)
 CREATE_TOPIC = Right(AclOperation.CREATE, ResourceType.TOPIC, or_on_cluster=AclOperation.CREATE)
 ALTER_TOPIC = Right(AclOperation.ALTER, ResourceType.TOPIC)
 DELETE_TOPIC = Right(AclOperation.DELETE, ResourceType.TOPIC, or_on_cluster=AclOperation.DELETE)
@@ -89,7 +95,9 @@ DESCRIBE_CLUSTER = Right(AclOperation.DESCRIBE, ResourceType.CLUSTER)
 ALTER_CLUSTER = Right(AclOperation.ALTER, ResourceType.CLUSTER)
 ACT_IN_CLUSTER = Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
 END_TRANSACTIONS = Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, or_on_cluster=AclOperation.ALTER)
-WRITE_IDEMPOTENTLY = Right(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+WRITE_IDEMPOTENTLY = Right(
+    AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, or_on_any=(AclOperation.WRITE, ResourceType.TOPIC)
+)
 
 CONFIGS_ALTERED = each(ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS)
 
@@ -115,11 +123,14 @@ ROWS: Mapping[ApiKey, Row] = {
     ApiKey.DELETE_TOPICS: each(DELETE_TOPIC, SEE_TOPIC_TO_DELETE),
     ApiKey.DELETE_RECORDS: each(DELETE_RECORDS),
     ApiKey.INIT_PRODUCER_ID: each(WRITE_TRANSACTIONAL_ID, WRITE_IDEMPOTENTLY),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: each(DESCRIBE_TOPIC),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: each(LOOK_UP_EPOCHS),
     ApiKey.WRITE_TXN_MARKERS: cluster(END_TRANSACTIONS),
     ApiKey.ADD_PARTITIONS_TO_TXN: each(WRITE_TRANSACTIONAL_ID, WRITE_TOPIC, ACT_IN_CLUSTER),
     ApiKey.ADD_OFFSETS_TO_TXN: each(WRITE_TRANSACTIONAL_ID, READ_GROUP),
     ApiKey.END_TXN: each(WRITE_TRANSACTIONAL_ID),
+    ApiKey.DESCRIBE_ACLS: cluster(DESCRIBE_CLUSTER),
+    ApiKey.CREATE_ACLS: cluster(ALTER_CLUSTER),
+    ApiKey.DELETE_ACLS: cluster(ALTER_CLUSTER),
     ApiKey.DESCRIBE_CONFIGS: each(DESCRIBE_TOPIC_CONFIGS, DESCRIBE_GROUP_CONFIGS, DESCRIBE_CLUSTER_CONFIGS),
     ApiKey.ALTER_CONFIGS: CONFIGS_ALTERED,
     ApiKey.ALTER_REPLICA_LOG_DIRS: cluster(ALTER_CLUSTER),
@@ -141,7 +152,7 @@ ROWS: Mapping[ApiKey, Row] = {
     ApiKey.UPDATE_FEATURES: cluster(ALTER_CLUSTER),
     ApiKey.ENVELOPE: cluster(ACT_IN_CLUSTER),
     ApiKey.FETCH_SNAPSHOT: cluster(ACT_IN_CLUSTER),
-    ApiKey.DESCRIBE_CLUSTER: each(DESCRIBE_CLUSTER),
+    ApiKey.DESCRIBE_CLUSTER: each(DESCRIBE_CLUSTER, on_controllers=ALTER_CLUSTER),
     ApiKey.DESCRIBE_PRODUCERS: each(READ_TOPIC),
     ApiKey.BROKER_REGISTRATION: cluster(ACT_IN_CLUSTER),
     ApiKey.BROKER_HEARTBEAT: cluster(ACT_IN_CLUSTER),

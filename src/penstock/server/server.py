@@ -7,9 +7,9 @@
 
 Listeners are bound first, so that an address in use is reported before anything is read, and so that the node knows its
 port, if it is 0, when it registers. The controllers' listener listens at once, since a quorum of several needs each of
-them to start. Those for clients listen once the node is ready: a client that comes earlier is refused and tries again,
-whereas an answer from a node that does not know the cluster yet (no broker, no controller) makes some clients wait for
-minutes.
+them to start, and so do `early.start.listeners`. Those for clients listen once the node is ready: a client that comes
+earlier is refused and tries again, whereas an answer from a node that does not know the cluster yet (no broker, no
+controller) makes some clients wait for minutes.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ class Server:
         assert not self._started, "a server starts once"
         try:
             self._open()
-            self._listen(for_controllers=True)
+            self._listen(early=True)
             while not self.broker.ready:
                 if self.failure is not None:
                     raise StorageError(f"the node cannot start: {self.failure}") from self.failure
                 self._changed.clear()
                 await self._changed.wait()
-            self._listen(for_controllers=False)
+            self._listen(early=False)
             if self.settings.penstock_metrics_listener:
                 await self._start_http()
         except BaseException:
@@ -103,13 +103,15 @@ class Server:
             raise
 
     @property
-    def _controller_listeners(self) -> frozenset[str]:
-        return frozenset(each.listener for each in self.settings.controller_endpoints)
+    def _early_listeners(self) -> frozenset[str]:
+        controllers = (each.listener for each in self.settings.controller_endpoints)
+        early = (name.upper() for name in self.settings.early_start_listeners or ())
+        return frozenset((*controllers, *early))
 
-    def _listen(self, *, for_controllers: bool) -> None:
+    def _listen(self, *, early: bool) -> None:
         for listener in self._listeners:
             name = listener.endpoint.listener
-            if (name in self._controller_listeners) == for_controllers:
+            if (name in self._early_listeners) == early:
                 listener.serve(self.shell, self.shell.limits.backlog)
                 self.addresses[name] = listener.address
                 logger.info("listening", listener=name, address=listener.address)

@@ -10,10 +10,11 @@ from penstock.metadata.delta import REFUSED, REPLAYED, MetadataDelta, MetadataEr
 from penstock.metadata.features import METADATA_VERSIONS
 from penstock.metadata.image import EMPTY_IMAGE
 from penstock.metadata.loader import TRANSACTION_RECORDS, MetadataLoader
-from penstock.metadata.records import decode_records, encode_records, image_records, record_version
-from penstock.protocol.messages.metadata.access_control_entry_record import AccessControlEntryRecord
+from penstock.metadata.records import acl_record, decode_records, encode_records, image_records, record_version
+from penstock.protocol.acls import Acl, AclFilter
 from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
 from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
+from penstock.protocol.messages.metadata.client_quota_record import ClientQuotaRecord
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.protocol.messages.metadata.fence_broker_record import FenceBrokerRecord
@@ -30,6 +31,7 @@ from penstock.protocol.messages.metadata.register_controller_record import (
     ControllerEndpoint,
     RegisterControllerRecord,
 )
+from penstock.protocol.messages.metadata.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
 from penstock.protocol.messages.metadata.topic_record import TopicRecord
 from penstock.protocol.messages.metadata.unfence_broker_record import UnfenceBrokerRecord
@@ -89,8 +91,53 @@ def test_a_refused_record_stops_the_replay_and_is_named(name: str) -> None:
 
 
 def test_a_record_is_refused_through_the_loader_too() -> None:
-    with pytest.raises(MetadataError, match="ACLs are not supported yet"):
-        MetadataLoader().load([AccessControlEntryRecord()], 0, 1, 0)
+    with pytest.raises(MetadataError, match="quotas are not supported yet"):
+        MetadataLoader().load([ClientQuotaRecord()], 0, 1, 0)
+
+
+ACL = Acl(2, "t", 4, "User:alice", "10.0.0.1", 3, 3)
+ACL_RECORD = acl_record(UUID(int=8), ACL)
+
+
+def test_acls() -> None:
+    image = replayed(ACL_RECORD, acl_record(UUID(int=9), ACL)).apply(9, 2, 100)
+    assert image.acls.get(UUID(int=8)) == ACL
+    assert len(image.acls) == 2
+    assert image.acls.has(ACL)
+    delta = MetadataDelta(image)
+    delta.replay(RemoveAccessControlEntryRecord(id=UUID(int=8)))
+    after = delta.apply(10, 2, 100)
+    assert len(after.acls) == 1
+    assert after.acls.has(ACL), "the other record of the same ACL stays"
+    assert not after.acls.has(ACL._replace(name="u"))
+    assert len(image.acls) == 2
+    assert [acl for found in image.acls.matching(AclFilter(2, "t")) if found for _, acl in [found]] == [ACL, ACL]
+    assert list(image.acls.matching(AclFilter(3))) == []
+
+
+def test_an_acl_that_comes_and_goes_within_a_delta_leaves_nothing() -> None:
+    delta = replayed(ACL_RECORD, RemoveAccessControlEntryRecord(id=ACL_RECORD.id))
+    assert delta.acls == {}
+    with pytest.raises(MetadataError, match="does not exist"):
+        delta.replay(RemoveAccessControlEntryRecord(id=ACL_RECORD.id))
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [("resource_type", 1), ("resource_type", 8), ("pattern_type", 2), ("operation", 16), ("permission_type", 1)],
+)
+def test_an_acl_with_an_unknown_code_is_refused(field: str, code: int) -> None:
+    record = acl_record(UUID(int=8), ACL)
+    setattr(record, field, code)
+    with pytest.raises(MetadataError, match="that this version does not know"):
+        replayed(record)
+
+
+def test_acls_survive_a_checkpoint() -> None:
+    image = replayed(ACL_RECORD, acl_record(UUID(int=9), ACL._replace(name="u"))).apply(9, 2, 100)
+    values = list(encode_records(image_records(image), METADATA_VERSIONS[30]))
+    again = replayed(*decode_records(values, "x")).apply(9, 2, 100)
+    assert again.acls == image.acls
 
 
 def test_topics_and_partitions() -> None:

@@ -319,7 +319,8 @@ def rights_of(key: ApiKey) -> set[tuple[AclOperation, ResourceType]]:
     rights = [right for right in (row.first, row.first_on_controllers, *row.named) if right is not None]
     found = {(right.operation, right.resource) for right in rights}
     instead = [right.or_on_cluster for right in rights if right.or_on_cluster is not None]
-    return found | {(operation, ResourceType.CLUSTER) for operation in instead}
+    on_any = {right.or_on_any for right in rights if right.or_on_any is not None}
+    return found | {(operation, ResourceType.CLUSTER) for operation in instead} | on_any
 
 
 @APIS

@@ -45,7 +45,7 @@ BY_THE_GATE = {rights.DESCRIBE_CLUSTER}
 """Asked for by the gate itself, for the bit field of what may be done with the cluster."""
 
 
-ASKED: Any = SimpleNamespace(connection=SimpleNamespace(principal=ANONYMOUS))
+ASKED: Any = SimpleNamespace(connection=SimpleNamespace(principal=ANONYMOUS, address="127.0.0.1"))
 
 
 def rights_in(file: Path) -> set[Right]:
@@ -110,7 +110,9 @@ def test_replicas_alone_fetch_on_controllers_listeners(node: Node) -> None:
 
 
 def test_everybody_may_do_everything_without_an_authorizer() -> None:
-    assert AllowAll().authorize(Principal("User", "x"), AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
+    assert AllowAll().authorize(
+        Principal("User", "x"), "127.0.0.1", AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster"
+    )
 
 
 @pytest.fixture
@@ -153,6 +155,7 @@ def test_the_cluster_is_refused_before_the_handler_runs(node: Node) -> None:
     client = node.connect()
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert client.ask(DescribeLogDirsRequest(topics=None), 4).error_code == refused
+    node.acls.refused = lambda *_: True
     assert client.ask(InitProducerIdRequest(transactional_id=None), 4).error_code == refused
 
 

@@ -45,9 +45,6 @@ class NodeSettings(Group):
     default_replication_factor = Setting("default.replication.factor", INT, default=1).documented(
         "Replicas of a partition of a topic that is created without saying how many."
     )
-    authorizer_class_name = Setting("authorizer.class.name", STRING, default="").documented(
-        "Who decides what a principal may do; empty allows everything."
-    )
     replica_selector_class = Setting[str | None]("replica.selector.class", STRING, default=None).documented(
         "Who chooses the replica that a consumer reads from; unset is always the leader."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.config.broker.access import AccessSettings
 from penstock.config.broker.cluster import ClusterSettings
 from penstock.config.broker.groups import GroupSettings
 from penstock.config.broker.log import LogSettings
@@ -27,6 +28,7 @@ class BrokerSettings(
     SaslSettings,
     LogSettings,
     ReplicationSettings,
+    AccessSettings,
     OwnSettings,
 ):
     """Values by attribute, the property's name with `_`, and what follows from one or two of them."""

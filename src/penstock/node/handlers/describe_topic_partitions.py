@@ -45,7 +45,9 @@ def handle(node: Broker, request: Request[DescribeTopicPartitionsRequest], now_m
             continue
         topic = node.state.image.topics_by_name.get(name)
         if topic is None:
-            response.topics.append(missing(name))
+            unknown = missing(name)
+            unknown.topic_authorized_operations = node.gate.operations(request, ResourceType.TOPIC, name)
+            response.topics.append(unknown)
             continue
         if not left:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)

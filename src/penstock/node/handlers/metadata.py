@@ -2,13 +2,18 @@
 
 Versions 0-13, flexible from 9. No topics means all of them in version 0, none in later ones, where null means all. From
 version 12 topics may be requested by id. A topic that does not exist is created, if auto.create.topics.enable and the
-request allow it, with this broker's num.partitions and default.replication.factor. The answer waits for that and
+request allow it, with this broker's num.partitions and default.replication.factor, and with the client's rights, on the
+controller too. Who lacks the right to create it gets TOPIC_AUTHORIZATION_FAILED. The answer waits for that and
 contains the topic, where Kafka first answers UNKNOWN_TOPIC_OR_PARTITION; so does this broker for more than
 CHANGES_PER_STEP of them, which are created when they are requested again. A partition without a leader is
 LEADER_NOT_AVAILABLE, and, in answers about single topics, one whose leader seems to have just died, too
 (`node.calls.suspects`); a leader without this listener is LISTENER_NOT_FOUND (below version 6 LEADER_NOT_AVAILABLE).
 
-Clients ask for the same topics again and again, so encoded answers are cached until the image changes (`KeptAnswers`).
+A topic that the client may not describe is TOPIC_AUTHORIZATION_FAILED, by its name whether or not it exists; it is left
+out where all are asked for.
+
+Clients ask for the same topics again and again, so encoded answers are cached until the image changes (`KeptAnswers`),
+for all who see the same: the ACLs are part of the image.
 The answer for all topics, or very many, is made in steps, from the image of the first step.
 """
 
@@ -63,7 +68,7 @@ def handle(node: Broker, request: Request[MetadataRequest], now_ms: int) -> Outc
         if len(wanted) > METADATA_ANSWER_KEPT_TOPICS_MAX:
             return handle_wide(node, request, wanted)
         check_wanted(wanted, request.version)
-        names = list(names_of(node, wanted, by_id=any(map(has_id, wanted))))
+        names = list(names_of(node, request, wanted, by_id=any(map(has_id, wanted))))
         create = [name for name in names if may_create(node, request, name)]
         if create and create_then_answer(node, request, create, names, now_ms):
             return LATER
@@ -85,7 +90,7 @@ def handle_wide(
         yield None
     found: dict[str, None] = {}
     for piece in pieces:
-        found.update(names_of(node, piece, by_id=by_id))
+        found.update(names_of(node, request, piece, by_id=by_id))
         yield None
     names = list(found)
     may = yield from in_steps(partial(may_create, node, request), names)
@@ -111,11 +116,14 @@ def has_id(topic: MetadataRequestTopic) -> bool:
     return topic.topic_id is not ZERO_UUID and topic.topic_id != ZERO_UUID
 
 
-def names_of(node: Broker, wanted: Sequence[MetadataRequestTopic], *, by_id: bool) -> dict[str, None]:
-    """The topics requested by name, or by id if any id is given, each once."""
+def names_of(
+    node: Broker, request: Request[MetadataRequest], wanted: Sequence[MetadataRequestTopic], *, by_id: bool
+) -> dict[str, None]:
+    """The topics requested by name, or by id if any id is given, each once; by id those that may be seen."""
     if by_id:
         found = (node.state.image.topics_by_id.get(topic.topic_id) for topic in wanted if has_id(topic))
-        return dict.fromkeys(topic.name for topic in found if topic is not None)
+        may_see = node.gate.allowing(request, DESCRIBE_TOPIC)
+        return dict.fromkeys(topic.name for topic in found if topic is not None and may_see(topic.name))
     return dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
 
 
@@ -126,8 +134,15 @@ def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bo
         and name not in node.state.image.topics_by_name
         and node.state.settings.auto_create_topics_enable
         and (node.controller.active or node.channel.elsewhere)
+        and node.gate.allows(request, DESCRIBE_TOPIC, name)
         and node.gate.allows(request, CREATE_TOPIC, name)
     )
+
+
+def is_forbidden(node: Broker, request: Request[MetadataRequest], name: str) -> bool:
+    """Whether a topic that does not exist would be created if the client might do that."""
+    creates = request.body.allow_auto_topic_creation and node.state.settings.auto_create_topics_enable
+    return creates and not node.gate.would_allow(request, CREATE_TOPIC, name)
 
 
 def create_then_answer(
@@ -152,7 +167,8 @@ def create_then_answer(
 
     then = node.dispatcher.later(request, finish)
     if not node.controller.active:
-        node.channel.to_controller(CreateTopicsRequest(topics=wanted), lambda created, at_ms: then(at_ms), now_ms)
+        creation = CreateTopicsRequest(topics=wanted)
+        node.channel.ask_for(request, creation, lambda created, at_ms: then(at_ms), now_ms)
         return True
     result = topic_control.create_topics(node.controller.state, wanted)
     if not result.records:
@@ -181,7 +197,7 @@ def answer(
     suspects = node.calls.suspects.brokers(now_ms)
     if suspects and names is not None:
         return build_named(node, request, names, suspects)
-    key = cache_key(request, names)
+    key = cache_key(node, request, names)
     answers = request.handler.kept.of(node.state.image, ANSWERS_KEPT_MAX)
     kept = answers.get(key) if key is not None else None
     if kept is not None:
@@ -207,12 +223,12 @@ def answer(
 def answer_wide(node: Broker, request: Request[MetadataRequest], names: Sequence[str]) -> Stepped[Message]:
     """The response with very many topics, all of one image, in steps."""
     image, suspects = node.state.image, node.calls.suspects.brokers(node.scheduler.now_ms)
-    ids: dict[UUID, None] = {}
+    ids: dict[UUID, ErrorCode] = {}
     wanted = request.body.topics or []
     for start in range(0, len(wanted), METADATA_PARTITIONS_PER_STEP):
-        ids.update(unknown_ids(image, wanted[start : start + METADATA_PARTITIONS_PER_STEP]))
+        ids.update(unknown_ids(node, request, image, wanted[start : start + METADATA_PARTITIONS_PER_STEP]))
         yield None
-    topics = yield from in_steps(unknown_topic, ids)
+    topics = yield from in_steps(unknown_topic, ids.items())
     described = 0
     for name in names:
         topics += named_topics(node, request, image, [name], suspects)
@@ -263,15 +279,35 @@ def list_some(node: Broker, request: Request[MetadataRequest], listing: Listing)
     return True
 
 
-def cache_key(request: Request[MetadataRequest], names: Sequence[str] | None) -> tuple[object, ...] | None:
+def cache_key(
+    node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None
+) -> tuple[object, ...] | None:
     """What an answer depends on besides the image: its key in the cache; None for one that is not worth caching."""
-    body = request.body
+    body, topics = request.body, node.state.image.topics_by_name
     if names is not None and len(names) > METADATA_ANSWER_KEPT_TOPICS_MAX:
         return None
     if body.topics and any(topic.topic_id != ZERO_UUID for topic in body.topics):
         return None
     flags = (body.include_cluster_authorized_operations, body.include_topic_authorized_operations)
-    return (request.version, request.listener, request.principal, flags, None if names is None else tuple(names))
+    seen = None
+    if not node.gate.sees_all(request):
+        if any(flags) or (names is None and len(topics) > METADATA_ANSWER_KEPT_TOPICS_MAX):
+            return None
+        seen = bytes(sight_of(node, request, name) for name in (topics if names is None else names))
+    return (request.version, request.listener, seen, flags, None if names is None else tuple(names))
+
+
+HIDDEN, SEEN, MISSING, FORBIDDEN = range(4)
+"""What a requester is told of a topic: nothing, all of it, that there is none, that it may not create it."""
+
+
+def sight_of(node: Broker, request: Request[MetadataRequest], name: str) -> int:
+    """What the requester is told of a topic."""
+    if not node.gate.would_allow(request, DESCRIBE_TOPIC, name):
+        return HIDDEN
+    if name in node.state.image.topics_by_name:
+        return SEEN
+    return FORBIDDEN if is_forbidden(node, request, name) else MISSING
 
 
 def build_named(
@@ -279,7 +315,7 @@ def build_named(
 ) -> MetadataResponse:
     """The response with the named topics, from the present image."""
     image = node.state.image
-    topics = [unknown_topic(topic_id) for topic_id in unknown_ids(image, request.body.topics or ())]
+    topics = [unknown_topic(each) for each in unknown_ids(node, request, image, request.body.topics or ()).items()]
     return build(node, request, image, topics + named_topics(node, request, image, names, suspects))
 
 
@@ -309,15 +345,20 @@ def controller_id(node: Broker) -> int:
     return -1 if own is None or own.fenced else node.state.node_id
 
 
-def unknown_ids(image: MetadataImage, wanted: Sequence[MetadataRequestTopic]) -> dict[UUID, None]:
-    """The requested ids that no topic has."""
-    return dict.fromkeys(
-        topic.topic_id for topic in wanted if has_id(topic) and topic.topic_id not in image.topics_by_id
-    )
+def unknown_ids(
+    node: Broker, request: Request[MetadataRequest], image: MetadataImage, wanted: Sequence[MetadataRequestTopic]
+) -> dict[UUID, ErrorCode]:
+    """The requested ids that no topic has, or none that the requester may see, with the error for each."""
+    ids = {topic.topic_id: image.topics_by_id.get(topic.topic_id) for topic in wanted if has_id(topic)}
+    may_see = node.gate.allowing(request, DESCRIBE_TOPIC)
+    unknown, hidden = ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    found = {each: unknown if topic is None else hidden for each, topic in ids.items()}
+    return {each: code for each, code in found.items() if (topic := ids[each]) is None or not may_see(topic.name)}
 
 
-def unknown_topic(topic_id: UUID) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+def unknown_topic(unknown: tuple[UUID, ErrorCode]) -> MetadataResponseTopic:
+    topic_id, code = unknown
+    return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
 
 
 def named(node: Broker, request: Request[MetadataRequest], image: MetadataImage, name: str) -> MetadataResponseTopic:
@@ -332,6 +373,8 @@ def named(node: Broker, request: Request[MetadataRequest], image: MetadataImage,
         check_topic_name(name)
     except RequestError as error:
         code = error.code
+    if is_forbidden(node, request, name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 

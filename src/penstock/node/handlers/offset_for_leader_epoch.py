@@ -2,6 +2,7 @@
 
 Versions 2-4, flexible from 4. Answers the largest epoch that is not above the requested one, and the offset where it
 ended (the log end for the present one); (-1, -1) for an epoch after the present one. KIP-101, KIP-279, KIP-320.
+It needs DESCRIBE on the topic, or CLUSTER_ACTION, which followers have.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penstock.protocol.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from penstock.security.rights import DESCRIBE_TOPIC
+from penstock.security.rights import LOOK_UP_EPOCHS
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
@@ -35,7 +36,7 @@ INDEX_OF = attrgetter("partition")
 
 def handle(node: Broker, request: Request[OffsetForLeaderEpochRequest], now_ms: int) -> Stepped[Message]:
     results, pace = [], Pace()
-    partitions = OfPartitions("epoch look-up", DESCRIBE_TOPIC, INDEX_OF, partial(answer, node), failed)
+    partitions = OfPartitions("epoch look-up", LOOK_UP_EPOCHS, INDEX_OF, partial(answer, node), failed)
     for topic in request.body.topics:
         name = topic.topic
         answers = yield from partitions.in_steps(node, request, name, topic.partitions, pace)

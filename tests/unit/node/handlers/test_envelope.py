@@ -17,7 +17,7 @@ from penstock.protocol.messages.create_topics_request import CreatableTopic, Cre
 from penstock.protocol.messages.envelope_request import EnvelopeRequest
 from penstock.protocol.messages.envelope_response import EnvelopeResponse
 from penstock.protocol.messages.metadata_request import MetadataRequest
-from penstock.security.authorizer import ANONYMOUS, AclOperation, Principal, ResourceType
+from penstock.security.authorizer import ANONYMOUS, AclOperation, AllowAll, Principal, ResourceType
 
 ALICE = Principal("User", "alice")
 
@@ -57,18 +57,25 @@ def test_the_request_inside_is_answered_inside() -> None:
 
 
 def test_it_is_authorized_with_the_principal_of_the_client() -> None:
-    asked = []
+    asked: list[tuple[Principal, AclOperation, ResourceType]] = []
+    hosts: list[str] = []
 
-    class Records:
-        def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool:
+    class Records(AllowAll):
+        def authorize(
+            self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType, name: str
+        ) -> bool:
             asked.append((principal, operation, resource))
+            hosts.append(host)
             return True
 
     node = Node(authorizer=Records())
     asked.clear()
+    hosts.clear()
     ask(node, framed(create("t"), 7))
     assert asked[0] == (ANONYMOUS, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER), "the broker may forward"
     assert {principal for principal, _, _ in asked[1:]} == {ALICE}
+    assert hosts[0] == "127.0.0.1"
+    assert set(hosts[-len(asked) + 1 :]) == {"10.0.0.7"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +13,10 @@ from support.broker import CLUSTER_ID, Node
 from penstock.errors import ErrorCode
 from penstock.log.operations import Flush
 from penstock.metadata import brokers
+from penstock.node.channel import deserialized
 from penstock.protocol.api import ApiKey
+from penstock.protocol.codec import decode
+from penstock.protocol.frames import decode_request_header
 from penstock.protocol.messages.create_topics_request import CreateTopicsRequest
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from penstock.protocol.messages.describe_topic_partitions_request import (
@@ -19,7 +24,9 @@ from penstock.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from penstock.protocol.messages.envelope_request import EnvelopeRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from penstock.security.authorizer import ANONYMOUS
 
 UNKNOWN_ID = UUID(int=0xABCDEF)
 
@@ -107,13 +114,19 @@ def test_a_topic_is_created_on_demand_and_is_in_the_answer(node: Node) -> None:
 
 def test_a_topic_is_created_as_the_broker_that_is_asked_would_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(num_partitions=5, default_replication_factor=3)
-    asked: list[CreateTopicsRequest] = []
+    asked: list[Callable[[], EnvelopeRequest]] = []
     client, channel = node.connect(), node.broker.channel
     monkeypatch.setattr(node.broker.controller, "active", False)
     monkeypatch.setattr(type(channel), "elsewhere", True)
-    monkeypatch.setattr(channel, "to_controller", lambda message, *_: asked.append(message))
+    monkeypatch.setattr(channel, "to_controller", lambda make, *_, **__: asked.append(make))
     client.send(asking("new", create=True), 12)
-    (topic,) = asked[0].topics
+    envelope = asked[0]()
+    assert deserialized(envelope.request_principal or b"") == ANONYMOUS, "with the client's rights, not the broker's"
+    assert ip_address(envelope.client_host_address) == ip_address("127.0.0.1")
+    frame = memoryview(bytearray(envelope.request_data))
+    header, position = decode_request_header(frame)
+    created, _ = decode(CreateTopicsRequest, header.api_version, frame, position)
+    (topic,) = created.topics
     assert (topic.num_partitions, topic.replication_factor) == (5, 3), "the controller may have other defaults"
 
 

@@ -1,0 +1,117 @@
+"""Penstock decides who may do what as Apache Kafka 4.3.1 with its StandardAuthorizer does: the table of both.
+
+The record is `decisions.json`; `python -m interop.security.test_decisions` in tests/ makes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from interop.security.secured_peer import SecuredPeer
+from support.broker import Client, Node
+from support.decisions.probe import TOPICS
+from support.decisions.table import SUPER, Table, World, ask_all, probes
+
+from penstock.node.handlers import registry
+from penstock.protocol.api import ApiKey
+from penstock.security.authorizer import Principal, StandardAuthorizer
+
+RECORD = Path(__file__).with_name("decisions.json")
+ALONE = {
+    "group_initial_rebalance_delay_ms": 0,
+    "offsets_topic_replication_factor": 1,
+    "transaction_state_log_replication_factor": 1,
+    "transaction_state_log_min_isr": 1,
+}
+ADMIN = Principal("User", "admin")
+SWAPPED = {"nothing": SUPER, SUPER: "nothing"}
+NOT_ASKED = {
+    ApiKey.API_VERSIONS: "it is open to all",
+    ApiKey.VOTE: "it would disturb the quorum",
+    ApiKey.BEGIN_QUORUM_EPOCH: "it would disturb the quorum",
+    ApiKey.END_QUORUM_EPOCH: "it would disturb the quorum",
+    ApiKey.UPDATE_RAFT_VOTER: "it would disturb the quorum",
+    ApiKey.BROKER_REGISTRATION: "it would register a broker",
+    ApiKey.CONTROLLER_REGISTRATION: "it would register a controller",
+}
+"""APIs without a probe, and why. Those of nodes need CLUSTER_ACTION, as the rows say."""
+
+
+def recorded() -> Table:
+    found: Table = json.loads(RECORD.read_text())
+    return found
+
+
+def kafkas_table() -> Table:
+    """Asks a new node of Apache Kafka."""
+    with SecuredPeer() as kafka, ExitStack() as stack:
+        listeners = ("PLAINTEXT", "OPEN", "ADMIN", "CONTROLLER")
+        return ask_all(
+            World(*(stack.enter_context(closing(kafka.connect(each))) for each in listeners), lambda: time.sleep(0.05))
+        )
+
+
+def penstocks_table() -> Table:
+    """Asks a node in this process."""
+    node = Node(authorizer=StandardAuthorizer(["User:admin"]), **ALONE)
+
+    def connect(listener: str, principal: Principal | None = None) -> Client:
+        client = node.connect(listener)
+        if principal is not None:
+            node.broker.connections[client.number].principal = principal
+        return client
+
+    client, controller = connect("PLAINTEXT"), connect("CONTROLLER")
+    admins = connect("PLAINTEXT", ADMIN), connect("CONTROLLER", ADMIN)
+    return ask_all(World(client, controller, *admins, lambda: node.advance(10)))
+
+
+def differences(kafka: Table, penstock: Table) -> dict[str, str]:
+    """For each probe that is answered otherwise: who gets what of whom."""
+    found = {}
+    for probe, outcomes in kafka.items():
+        ours = {who: what for what, many in penstock.get(probe, {}).items() for who in many}
+        theirs = {who: what for what, many in outcomes.items() for who in many}
+        other = [
+            f"{who}: Kafka {theirs[who]}, Penstock {ours.get(who)}" for who in theirs if theirs[who] != ours.get(who)
+        ]
+        if other:
+            found[probe] = "\n  ".join(other)
+    return found
+
+
+def test_penstock_decides_as_kafka_did() -> None:
+    assert differences(recorded(), penstocks_table()) == {}
+
+
+@pytest.mark.java
+@pytest.mark.long
+def test_the_record_is_what_kafka_says() -> None:
+    assert differences(recorded(), kafkas_table()) == {}
+
+
+def test_every_api_that_is_served_is_asked_about() -> None:
+    ids = {name: UUID(int=5) for name in TOPICS}
+    asked = {(ApiKey(probe.make(ids).KEY), probe.version) for probe in probes()}
+    assert {key for key, _ in asked} == set(registry()) - NOT_ASKED.keys()
+
+
+def test_a_decision_that_differs_is_found() -> None:
+    """The check itself: a client that is a super user, or lacks all rights, is answered otherwise."""
+    table = recorded()
+    swapped = {
+        probe: {what: [SWAPPED.get(who, who) for who in many] for what, many in of.items()}
+        for probe, of in table.items()
+    }
+    found = differences(table, swapped)
+    assert len(found) > len(table) * 0.9, "nearly every probe is answered otherwise without any right"
+
+
+if __name__ == "__main__":
+    rows = (f"{json.dumps(probe)}: {json.dumps(outcomes)}" for probe, outcomes in kafkas_table().items())
+    RECORD.write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -1,0 +1,1 @@
+"""The table of decisions: see `support.decisions.probe`."""
