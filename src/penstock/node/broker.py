@@ -123,7 +123,6 @@ class Broker:
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
         mechanisms = Mechanisms(lambda: state.settings.sasl, lambda: state.scram_credentials, nonces or random)
-        self._certified = Certified(settings)
         self.calls = Calls(
             state,
             scheduler,
@@ -167,6 +166,7 @@ class Broker:
             purgatory=self.purgatory,
             journal=self.journal,
             mechanisms=mechanisms,
+            certified=Certified(settings),
             login_timeout_ms=settings.penstock_receive_timeout_ms,
             login_delay_ms=settings.connection_failed_authentication_delay_ms,
             read_failed=self.logs.read_failed,
@@ -343,7 +343,7 @@ class Broker:
         assert connection not in self.connections
         settings = self.state.settings
         try:
-            principal = self._certified.principal(listener, subject)
+            principal = self.dispatcher.certified.principal(listener, subject)
         except NoMatchingRule as error:
             self.scheduler.effects.append(Close(connection, str(error)))
             return
