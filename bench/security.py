@@ -1,10 +1,10 @@
-"""TLS: Penstock against Apache Kafka 4.3.1 on this machine, both over SSL, in alternating rounds, and 2,000 handshakes.
+"""TLS: Penstock against Apache Kafka 4.3.1 on this machine, both over SSL, in alternating rounds; and 2,000 handshakes.
 
-Produce and consume as in vs_kafka (Java's ProducerPerformance, librdkafka by assign), over SSL with EC keys, TLS 1.3 and
-one partition; and over PLAINTEXT for Penstock, whose ratio to its own SSL is what encryption costs. Handshakes: clients
-of mTLS connect as fast as CONNECTORS processes can, and close; beside them a producer sends 500 records a second, whose
-p99 is compared with that of a quiet time. Ratios are Penstock / Kafka within a round: below 1 is better for CPU and
-latency, above 1 for rates.
+Produce and consume as in vs_kafka (Java's ProducerPerformance, librdkafka by assign), over SSL with EC keys, TLS 1.3
+and one partition; and over PLAINTEXT for Penstock, whose ratio to its own SSL is what encryption costs. Handshakes:
+clients of mTLS connect as fast as CONNECTORS processes can, and close; beside them a producer sends 500 records a
+second, whose p99 is compared with that of a quiet time. Ratios are Penstock / Kafka within a round: below 1 is better
+for CPU and latency, above 1 for rates.
 
     python bench/security.py                 # three rounds
     python bench/security.py --rounds 1 --quick

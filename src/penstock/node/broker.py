@@ -342,7 +342,7 @@ class Broker:
         assert connection not in self.connections
         settings = self.state.settings
         try:
-            principal = self.dispatcher.logins.certified.principal(listener, subject)
+            principal = self.dispatcher.certified.principal(listener, subject)
         except NoMatchingRule as error:
             self.scheduler.effects.append(Close(connection, str(error)))
             return

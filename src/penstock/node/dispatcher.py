@@ -109,6 +109,7 @@ class Dispatcher:
         self._read_failed = read_failed
         self._request_timeout_ms = request_timeout_ms
         self.served = served
+        self.certified = certified
         self.turns = Turns(self.execute, self._read_for_work, work_ms, self.abandon)
         self.exit = Exit(scheduler, self.turns, self.close, served, quotas=quotas, audit=audit)
         self.logins = Logins(
@@ -117,7 +118,6 @@ class Dispatcher:
             mechanisms,
             journal,
             self.exit,
-            certified=certified,
             timeout_ms=login_timeout_ms,
             delay_ms=login_delay_ms,
             run=self.run,

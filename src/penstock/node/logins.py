@@ -23,7 +23,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, ProtocolError
-from penstock.node.certified import Certified
 from penstock.node.effects import LetIn, Send
 from penstock.node.exit import Exit
 from penstock.node.journal import Journal
@@ -71,7 +70,7 @@ class Logins:
         run: runs the handler of a request. close: ends a connection, for a reason. unreadable: the same after an
         exception of the decoder.
 
-    Attributes: `counters`, by listener. `certified`: who clients are by their certificates.
+    Attributes: `counters`, by listener.
     """
 
     def __init__(
@@ -82,7 +81,6 @@ class Logins:
         journal: Journal,
         exit_: Exit,
         *,
-        certified: Certified,
         timeout_ms: int,
         delay_ms: int,
         run: Callable[[Request[Any], int], None],
@@ -92,7 +90,6 @@ class Logins:
         self._scheduler = scheduler
         self._served = served
         self._mechanisms = mechanisms
-        self.certified = certified
         self._journal = journal
         self._exit = exit_
         self._timeout_ms = timeout_ms

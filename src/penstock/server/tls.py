@@ -23,6 +23,7 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from penstock.client.tls import Material, client_context, files_of, read_material, server_context, shake_hands
+from penstock.config.broker.tls import TlsSettings
 from penstock.errors import ConfigError
 from penstock.events import events
 from penstock.security.certificates import Facts, facts_of
@@ -73,7 +74,7 @@ class ListenerTls:
     def changed(self, settings: Settings) -> bool:
         """Whether the settings or the files are others than those that were last looked at. Blocks."""
         values = settings.of_listener(self.name)
-        return values.__dict__ != self._values.__dict__ or stamp(values) != self._stamp
+        return of_tls(values) != of_tls(self._values) or stamp(values) != self._stamp
 
     def reload(self, settings: Settings) -> Contexts:
         """Contexts by the present settings and files, checked against the current ones. Blocks. Raises ConfigError.
@@ -81,6 +82,7 @@ class ListenerTls:
         Whatever comes of it, the same settings and files are not looked at again.
         """
         values = self._values = settings.of_listener(self.name)
+        self._own = settings.prefixed.of(self.name)
         self._stamp = stamp(values)
         new = self._make(values)
         self._check_validity(new)
@@ -151,6 +153,18 @@ def check_change(values: BrokerSettings, old: Facts | None, new: Facts | None) -
     missing = old.alternative_names - new.alternative_names
     if not values.ssl_allow_san_changes and missing:
         raise ConfigError("the new certificate lacks alternative names of the old one (ssl.allow.san.changes)")
+
+
+def of_tls(values: BrokerSettings) -> list[object]:
+    """The values that TLS depends on."""
+    return [getattr(values, setting.attribute) for setting in TlsSettings.declared()]
+
+
+def speaks_tls(settings: Settings) -> bool:
+    """Whether any listener that this node has, or connects to, is encrypted."""
+    names = [each.listener for each in settings.listener_endpoints]
+    names += [name.upper() for name in settings.controller_listener_names]
+    return any(settings.security_protocols.get(name) in ENCRYPTED for name in names)
 
 
 def stamp(values: BrokerSettings) -> Stamp:
@@ -245,7 +259,7 @@ class Tls:
 
 
 def listeners_with_tls(settings: Settings) -> Iterator[tuple[str, ListenerTls]]:
-    """Those that this node listens on or connects to, and that are encrypted."""
+    """The listeners that this node has or connects to, and that are encrypted."""
     listening = {each.listener: each.security_protocol for each in settings.listener_endpoints}
     controllers = [name.upper() for name in settings.controller_listener_names]
     for name in dict.fromkeys([*listening, *controllers]):
