@@ -53,8 +53,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--add-scram",
         action="append",
         default=[],
-        metavar="MECHANISM=[name=USER,password=PASSWORD]",
-        help="a user of SCRAM that exists from the first start on; repeatable",
+        metavar="USER",
+        help="a user from the first start on, as SCRAM-SHA-256=[name=alice,password=...]; repeatable",
     )
     info = add_action(actions, "info", info_action, "show the log directories and the cluster they belong to").examples(
         "penstock storage info -c conf/server.properties"

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from penstock.config.broker.tls import TLS_VERSIONS, TlsSettings
 from penstock.errors import ConfigError
 from penstock.security.limits import STORE_MAX_BYTES
-from penstock.security.stores.store import PEM, KeyAndChain, StoreError, key_of, read_store
+from penstock.security.stores.reading import PEM, key_of, read_store
+from penstock.security.stores.store import KeyAndChain, StoreError
 
 SUITES_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 """The suites of TLS 1.3 that OpenSSL enables by itself."""

@@ -55,6 +55,7 @@ from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.metrics import Sample, TopicMetrics, login_samples, request_samples
+from penstock.node.opening import opening
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.purgatory import Purgatory
@@ -122,7 +123,6 @@ class Broker:
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
         mechanisms = Mechanisms(lambda: state.settings.sasl, lambda: state.scram_credentials, nonces or random)
-        self._certified = Certified(settings)
         self.calls = Calls(
             state,
             scheduler,
@@ -168,6 +168,7 @@ class Broker:
             purgatory=self.purgatory,
             journal=self.journal,
             mechanisms=mechanisms,
+            certified=Certified(settings),
             login_timeout_ms=settings.penstock_receive_timeout_ms,
             login_delay_ms=settings.connection_failed_authentication_delay_ms,
             read_failed=self.logs.read_failed,
@@ -338,25 +339,16 @@ class Broker:
     # Events
 
     def connected(self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None) -> None:
-        """A client connected. `connection` is a number the shell never uses again, `listener` a listener's name,
-        `subject` that of the certificate which it showed, if it did.
-        """
+        """A client connected. `connection` is a number never used again, `subject` is of the certificate it showed."""
         assert connection not in self.connections
         settings = self.state.settings
         try:
-            principal = self._certified.principal(listener, subject)
+            principal = self.dispatcher.certified.principal(listener, subject)
         except NoMatchingRule as error:
             self.scheduler.effects.append(Close(connection, str(error)))
             return
-        self.connections[connection] = Connection(
-            connection,
-            listener,
-            peer,
-            principal=principal,
-            max_in_flight=settings.penstock_connection_max_in_flight,
-            max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
-        )
-        self.dispatcher.logins.connected(self.connections[connection])
+        found = self.connections[connection] = Connection.of(settings, connection, listener, peer, principal)
+        self.dispatcher.logins.connected(found)
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
         """Handles one frame, without its length prefix, in a writable buffer; keeps views of it while they are needed.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
+from penstock.config.server import Settings
 from penstock.errors import NotResident
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.limits import ROUND_SHARE_MS
@@ -75,6 +76,18 @@ class Connection:
     paused: bool = False
     muted_until_ms: int = 0
     closed: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings, number: int, listener: str, peer: str, principal: Principal) -> Connection:
+        """A client's connection, with the bounds that the settings give it."""
+        return cls(
+            number,
+            listener,
+            peer,
+            max_in_flight=settings.penstock_connection_max_in_flight,
+            max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
+            principal=principal,
+        )
 
     def __post_init__(self) -> None:
         self.address = java_address(self.peer.rpartition(":")[0].strip("[]"))

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
+from penstock.node.certified import Certified
 from penstock.node.channel import Channel, answer_in
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection, Steps, Work
@@ -89,6 +90,7 @@ class Dispatcher:
         purgatory: Purgatory,
         journal: Journal,
         mechanisms: Mechanisms,
+        certified: Certified,
         login_timeout_ms: int,
         login_delay_ms: int,
         read_failed: Callable[[int, OSError, int], None],
@@ -107,6 +109,7 @@ class Dispatcher:
         self._read_failed = read_failed
         self._request_timeout_ms = request_timeout_ms
         self.served = served
+        self.certified = certified
         self.turns = Turns(self.execute, self._read_for_work, work_ms, self.abandon)
         self.exit = Exit(scheduler, self.turns, self.close, served, quotas=quotas, audit=audit)
         self.logins = Logins(

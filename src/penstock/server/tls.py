@@ -259,7 +259,7 @@ class Tls:
 
 
 def listeners_with_tls(settings: Settings) -> Iterator[tuple[str, ListenerTls]]:
-    """Those that this node listens on or connects to, and that are encrypted."""
+    """The listeners that this node has or connects to, and that are encrypted."""
     listening = {each.listener: each.security_protocol for each in settings.listener_endpoints}
     controllers = [name.upper() for name in settings.controller_listener_names]
     for name in dict.fromkeys([*listening, *controllers]):

@@ -80,7 +80,7 @@ def test_kafka_python(broker: LocalBroker, alice: KeyStore) -> None:
     producer.close()
     consumer = KafkaConsumer(**configuration, auto_offset_reset="earliest", consumer_timeout_ms=20_000)
     consumer.assign([TopicPartition("kafka-python", 0)])
-    got = [message.value for message, _ in zip(consumer, VALUES, strict=False)]
+    got = [message.value for _, message in zip(VALUES, consumer, strict=False)]
     consumer.close()
     assert got == VALUES
 

@@ -102,3 +102,22 @@ def test_a_node_with_another_password_joins_nobody_and_says_why(tmp_path: Path) 
     finally:
         nodes.kill(3)
         nodes.stop(1, 2)
+
+
+def test_an_authorizer_knows_nodes_and_clients_by_their_logins(tmp_path: Path) -> None:
+    nodes = cluster(
+        tmp_path,
+        "PLAIN",
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users="User:node",
+    )
+    for id_ in nodes.roles:
+        text = nodes.file(id_).read_text()
+        nodes.file(id_).write_text(text.replace('user_node="node-secret"', 'user_node="node-secret" user_eve="eve"'))
+    with nodes:
+        produce(Producer({**client(nodes, "PLAIN"), "acks": "all"}), 20)
+        errors: list[Any] = []
+        eve = Producer({**client(nodes, "PLAIN", "eve"), "sasl.username": "eve", "acks": "all"})
+        eve.produce("replicated", b"x", on_delivery=lambda error, _: errors.append(error))
+        assert eve.flush(60) == 0
+        assert errors[0].name() == "TOPIC_AUTHORIZATION_FAILED"

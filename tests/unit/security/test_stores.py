@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from penstock.security.certificates import distinguished_name, issuer_and_subject
 from penstock.security.limits import STORE_ITERATIONS_MAX, STORE_MAX_BYTES
 from penstock.security.stores.der import iterations_allowed
-from penstock.security.stores.store import KeyAndChain, Store, StoreError, key_of, read_store
+from penstock.security.stores.reading import key_of, read_store
+from penstock.security.stores.store import KeyAndChain, Store, StoreError
 
 HERE = Path(__file__).parent / "stores"
 SECRET, KEY_SECRET = "storesecret", "keysecret"

@@ -152,8 +152,9 @@ def test_a_reader_that_stops_holds_up_little_memory(make_tls: Callable[..., TlsW
     tls.node.answer = lambda connection, frame: [Send(connection, [b"x" * 8_000_000])]
     sock = tls.connect(client)
     tls.send(sock, framed(b"more"))
-    tls.world.settle(50)
     transport = tls.world.shell.connections[1].transport
+    tls.world.run_until(lambda: transport.unsent)
+    tls.world.settle(50)
     assert transport.unsent
     assert sum(map(len, transport._unsent)) <= SEALED_MAX_BYTES + 20_000
     assert len(tls.read(sock, 8_000_000)) == 8_000_000
