@@ -143,17 +143,17 @@ class Peer:
             self._process.wait()
 
 
-def _properties(directory: Path, port: int, controller_port: int, directories: int) -> str:
+def _properties(directory: Path, port: int, controller_port: int, directories: int, listeners: str = "") -> str:
     data = [directory / "data"] if directories == 1 else [directory / f"data-{each + 1}" for each in range(directories)]
     return "\n".join(
         [
             "process.roles=broker,controller",
             "node.id=1",
             f"controller.quorum.voters=1@127.0.0.1:{controller_port}",
-            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{listeners}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}{listeners}",
             "controller.listener.names=CONTROLLER",
-            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
             f"log.dirs={','.join(map(str, data))}",
             "offsets.topic.replication.factor=1",
             "",
@@ -163,9 +163,15 @@ def _properties(directory: Path, port: int, controller_port: int, directories: i
 
 @contextlib.contextmanager
 def running(
-    name: str, *, extra: str = "", penstock: Sequence[str] = (PYTHON, "-m", "penstock"), directories: int = 1
+    name: str,
+    *,
+    extra: str = "",
+    penstock: Sequence[str] = (PYTHON, "-m", "penstock"),
+    directories: int = 1,
+    listeners: str = "",
 ) -> Iterator[Peer]:
-    """Starts "kafka" or "penstock" on a fresh directory and ends it after the block.
+    """Starts "kafka" or "penstock" on a fresh directory and ends it after the block. `extra`: more lines of its
+    properties; `listeners`: more listeners, each with a comma before it.
 
     `penstock` is its command, in which {directory} stands for that directory. Its logs are in `data` there, or if there
     are to be several `directories`, in `data-1` and so on.
@@ -173,7 +179,7 @@ def running(
     directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
     port, controller_port = free_port(), free_port()
     properties = directory / "server.properties"
-    properties.write_text(_properties(directory, port, controller_port, directories) + extra)
+    properties.write_text(_properties(directory, port, controller_port, directories, listeners) + extra)
     penstock = [part.replace("{directory}", str(directory)) for part in penstock]
     cluster_id = "4L6g3nShT-eMCtK--X86sw"
     if name == "kafka":

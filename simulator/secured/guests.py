@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.protocol.acls import WILDCARD, Acl, AclOperation, PatternType, PermissionType, ResourceType
-
 from penstock.errors import ErrorCode
+from penstock.protocol.acls import WILDCARD, Acl, AclOperation, PatternType, PermissionType, ResourceType
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.protocol.acls import CLUSTER_NAME, WILDCARD, Acl, AclOperation, PatternType, PermissionType, ResourceType
-
 from penstock.errors import ErrorCode
 from penstock.node.request import Request
+from penstock.protocol.acls import CLUSTER_NAME, WILDCARD, Acl, AclOperation, PatternType, PermissionType, ResourceType
 from penstock.security.rights import Right
 from simulator.secured.guests import GUEST, Guest
 from simulator.world.checks import check
@@ -82,7 +81,7 @@ class DecisionRules:
 
     @staticmethod
     def _wanted_of_any(acls: list[Acl], principal: str, operation: AclOperation, resource: ResourceType) -> bool:
-        """Whether it is allowed of any name that an ACL has, or of one that begins so and that no other ACL is about."""
+        """Whether it is allowed of any name that an ACL has; names that begin so are no different here."""
         names = {acl.name for acl in acls if acl.resource_type == resource}
         return any(allowed(acls, principal, operation, resource, name) for name in names)
 

@@ -85,6 +85,30 @@ class RateLimit:
         return 0 if known is None else known[1]
 
 
+class LineBudget:
+    """Bounds what the log has of things that each deserve a line: so many in a second, and the others are counted."""
+
+    __slots__ = ("_left_out", "_per_s", "_second", "_taken")
+
+    def __init__(self, per_s: int) -> None:
+        self._per_s = per_s
+        self._second = 0
+        self._taken = 0
+        self._left_out = 0
+
+    def left_out(self, now_ms: int) -> int | None:
+        """None if this event should not be logged; else how many were left out since the last logged one."""
+        second = now_ms // 1000
+        if second != self._second:
+            self._second, self._taken = second, 0
+        if self._taken >= self._per_s:
+            self._left_out += 1
+            return None
+        self._taken += 1
+        left_out, self._left_out = self._left_out, 0
+        return left_out
+
+
 def events(name: str) -> Events:
     """The event log of one part, `name` without the leading `penstock.`."""
     return Events(logging.getLogger(f"penstock.{name}"))

@@ -93,6 +93,7 @@ class Acls:
     """An authorizer that refuses what `refused(operation, resource type, name)` says: nothing, until a test has it."""
 
     has_acls = False
+    acl_count = 0
     NOTHING: Callable[[AclOperation, ResourceType, str], bool] = staticmethod(lambda *_: False)
 
     def __init__(self) -> None:
@@ -102,6 +103,11 @@ class Acls:
         self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType, name: str
     ) -> bool:
         return not self.refused(operation, resource, name)
+
+    def reason(
+        self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType, name: str
+    ) -> str:
+        return "the test says so"
 
     def authorize_any(self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType) -> bool:
         return not self.refused(operation, resource, "any")

@@ -84,6 +84,10 @@ def examine(arguments: argparse.Namespace) -> Iterator[Finding]:
     if arguments.config:
         settings, finding = check_config(arguments.config)
         yield finding
+        if settings is not None:
+            from penstock.cli.doctor_certificates import check_certificates
+
+            yield from check_certificates(settings)
     yield check_python()
     yield check_descriptors()
     yield check_memory()

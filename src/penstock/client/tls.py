@@ -129,13 +129,13 @@ def files_of(settings: TlsSettings) -> tuple[str, ...]:
     return tuple(filter(None, (settings.ssl_keystore_location, settings.ssl_truststore_location)))
 
 
-def server_context(settings: TlsSettings, material: Material) -> ssl.SSLContext:
-    """The context of a listener. Raises ConfigError."""
+def server_context(settings: TlsSettings, material: Material, client_auth: str | None = None) -> ssl.SSLContext:
+    """The context of a listener; `client_auth` is another value than the settings' own. Raises ConfigError."""
     require(material.key is not None, "ssl.keystore.location is missing: a listener with TLS needs a key store")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     context.num_tickets = SESSION_TICKETS
-    context.verify_mode = CLIENT_AUTH[settings.ssl_client_auth]
+    context.verify_mode = CLIENT_AUTH[client_auth or settings.ssl_client_auth]
     return complete(context, settings, material)
 
 

@@ -44,6 +44,7 @@ from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_list import Coordinators
+from penstock.node.denials import Denials
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.duties import Duty
 from penstock.node.effects import Close, Effect, Run
@@ -138,7 +139,8 @@ class Broker:
             state.node_id, outgoing, scheduler.timers, scheduler.bugs, request_timeout_ms=settings.request_timeout_ms
         )
         authorizer = authorizer or authorizer_of(settings)
-        self.gate = Gate(authorizer) if audit is None else AuditedGate(authorizer, audit)
+        denials = Denials(authorizer, scheduler)
+        self.gate = Gate(authorizer, denials) if audit is None else AuditedGate(authorizer, denials, audit)
         self.quorums = Quorums()
         self.connections: dict[int, Connection] = {}
         self.replication = Replication(
@@ -492,6 +494,7 @@ class Broker:
         """
         yield from self.topic_metrics.samples()
         yield from login_samples(self.dispatcher.logins.counters)
+        yield from self.gate.denials.samples()
         yield from request_samples(self.dispatcher.exit.counters.values(), self.scheduler.now_ms)
         yield from metadata_samples(
             self.state, is_controller=self.controller.active, unclean_elections=self.journal.unclean_elections

@@ -16,6 +16,7 @@ from penstock.config.checks import principals_in
 from penstock.config.server import Settings
 from penstock.errors import RequestError
 from penstock.node.audit import Audit
+from penstock.node.denials import Denials
 from penstock.node.request import Request
 from penstock.security.authorizer import (
     ALLOW_ALL,
@@ -68,16 +69,25 @@ def authorizer_of(settings: Settings) -> Authorizer:
 
 
 class Gate:
-    """Asks the authorizer on behalf of requests."""
+    """Asks the authorizer on behalf of requests. Attributes: `denials`, which hears of what it denies."""
 
-    __slots__ = ("_authorize", "authorizer")
+    __slots__ = ("_authorize", "authorizer", "denials")
 
-    def __init__(self, authorizer: Authorizer) -> None:
+    def __init__(self, authorizer: Authorizer, denials: Denials) -> None:
         self.authorizer = authorizer
+        self.denials = denials
         self._authorize = authorizer.authorize
 
     def allows(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
         """Whether the requester has a right on the resource of this name, or one that does as well."""
+        if self.would_allow(request, right, name):
+            return True
+        self.denials.denied(request, right, name)
+        return False
+
+    def would_allow(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
+        """`allows`, of which neither the audit nor the log hears anything: for who may still leave the request to
+        somebody who asks again."""
         connection, authorize = request.connection, self._authorize
         principal, address = connection.principal, connection.address
         instead = right.or_on_cluster
@@ -92,9 +102,6 @@ class Gate:
         """Whether the requester may do everything, so that an answer need not look at what it may see."""
         return self.authorizer.is_super(request.connection.principal)
 
-    would_allow = allows
-    """`allows`, of which the audit hears nothing: for who may still leave the request to somebody who asks again."""
-
     def allowed(self, request: Request[Any], right: Right, name: str) -> None:
         """Says that a request is served because of what `would_allow` has said."""
 
@@ -105,12 +112,17 @@ class Gate:
             raise RequestError(right.refusal, f"{request.principal} may not {what}")
 
     def allowing(self, request: Request[Any], right: Right) -> Callable[[str], bool]:
-        """Returns `allows` as a function of the name. A right on the cluster that would do instead is checked now."""
+        """A function of the name that says what is to be left out of a list: who is not allowed is not denied anything.
+        A right on the cluster that would do instead is checked now."""
         if right.or_on_cluster is None:
-            return partial(self.allows, request, right)
-        if self.allows(request, Right(right.or_on_cluster, ResourceType.CLUSTER)):
+            return partial(self.shows, request, right)
+        if self.shows(request, Right(right.or_on_cluster, ResourceType.CLUSTER)):
             return lambda name: True
-        return partial(self.allows, request, Right(right.operation, right.resource))
+        return partial(self.shows, request, Right(right.operation, right.resource))
+
+    def shows(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
+        """`allows` for one of a list, from which others are left out without a word in the log."""
+        return self.would_allow(request, right, name)
 
     def operations(self, request: Request[Any], resource: ResourceType, name: str) -> int:
         """What the requester may do with a resource, as a bit field: bit n is the operation with code n."""
@@ -124,7 +136,7 @@ class Gate:
 
     def operations_on_cluster(self, request: Request[Any]) -> int:
         """Like `operations`, for the cluster; 0 for a requester that may not describe the cluster."""
-        may = self.allows(request, DESCRIBE_CLUSTER)
+        may = self.shows(request, DESCRIBE_CLUSTER)
         return self.operations(request, ResourceType.CLUSTER, CLUSTER_NAME) if may else 0
 
 
@@ -133,12 +145,17 @@ class AuditedGate(Gate):
 
     __slots__ = ("_audit",)
 
-    def __init__(self, authorizer: Authorizer, audit: Audit) -> None:
-        super().__init__(authorizer)
+    def __init__(self, authorizer: Authorizer, denials: Denials, audit: Audit) -> None:
+        super().__init__(authorizer, denials)
         self._audit = audit
 
     def allows(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
         allowed = super().allows(request, right, name)
+        self._audit.decided(request, right, name, allowed=allowed)
+        return allowed
+
+    def shows(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
+        allowed = super().shows(request, right, name)
         self._audit.decided(request, right, name, allowed=allowed)
         return allowed
 

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.server import SETTINGS
-from penstock.events import RateLimit, events
+from penstock.events import LineBudget, RateLimit, events
 from penstock.metadata.configs import APPEND, DELETE, SET, SUBTRACT
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, ConfigResource, PartitionRegistration
 from penstock.metadata.result import ApiError
@@ -83,9 +83,7 @@ class Journal:
         self._is_controller = is_controller
         self.unclean_elections = 0
         self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
-        self._failures_second = 0
-        self._failures_logged = 0
-        self._failures_unlogged = 0
+        self._failures = LineBudget(LOGIN_FAILURES_LOGGED_PER_S)
 
     # Who changed what
 
@@ -167,15 +165,10 @@ class Journal:
 
     def login_failed(self, connection: Connection, why: str, mechanism: str, user: str) -> None:
         """A client could not log in. At most LOGIN_FAILURES_LOGGED_PER_S lines a second."""
-        second = self._scheduler.now_ms // 1000
-        if second != self._failures_second:
-            self._failures_second, self._failures_logged = second, 0
-        if self._failures_logged >= LOGIN_FAILURES_LOGGED_PER_S:
-            self._failures_unlogged += 1
+        left_out = self._failures.left_out(self._scheduler.now_ms)
+        if left_out is None:
             return
-        self._failures_logged += 1
-        more = {"more_since_the_last": self._failures_unlogged} if self._failures_unlogged else {}
-        self._failures_unlogged = 0
+        more = {"more_since_the_last": left_out} if left_out else {}
         logger.warning(
             f"login failed: {why}",
             mechanism=shortened(mechanism),

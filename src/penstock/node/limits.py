@@ -40,6 +40,8 @@ DERIVED_KEYS_MAX = 16
 """Keys that were derived from this node's own passwords and are kept; beyond it all are derived again."""
 LOGIN_FAILURES_LOGGED_PER_S = 10
 """Lines in the log about failed logins in a second; the others are counted in the next line."""
+DENIALS_LOGGED_PER_S = 10
+"""Lines in the log about denied requests in a second; the others are counted in the next line."""
 SCRAM_CHANGES_PER_REQUEST_MAX = 1_000
 """SCRAM credentials of one request that changes them, or users of one that describes them; more are POLICY_VIOLATION.
 """

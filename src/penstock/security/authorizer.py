@@ -78,6 +78,15 @@ class Authorizer(Protocol):
     def authorize_any(self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType) -> bool:
         """Whether it may do it to some resource of a type: Kafka's authorizeByResourceType."""
 
+    def reason(
+        self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType, name: str
+    ) -> str:
+        """Why it may not do it, for the log."""
+
+    @property
+    def acl_count(self) -> int:
+        """How many ACLs there are."""
+
     def is_super(self, principal: Principal) -> bool:
         """Whether the principal may do everything, so that none of the other questions need be asked."""
 
@@ -92,6 +101,7 @@ class AllowAll:
     """Everybody may do everything: what a cluster without an authorizer does."""
 
     has_acls = False
+    acl_count = 0
 
     def authorize(
         self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType, name: str
@@ -100,6 +110,11 @@ class AllowAll:
 
     def authorize_any(self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType) -> bool:
         return True
+
+    def reason(
+        self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType, name: str
+    ) -> str:
+        return ""
 
     def is_super(self, principal: Principal) -> bool:
         return True
@@ -145,6 +160,18 @@ class StandardAuthorizer:
         if self.authorize(principal, host, operation, resource, SAMPLE_NAME):
             return True
         return self.is_loaded and self.acls.allows_any(str(principal), host, resource, operation)
+
+    def reason(
+        self, principal: Principal, host: str, operation: AclOperation, resource: ResourceType, name: str
+    ) -> str:
+        if not self.is_loaded:
+            return "the ACLs are not loaded yet"
+        _, denied = self.acls.masks(str(principal), host, resource, name)
+        return "an ACL denies it" if (denied >> operation) & 1 else "no ACL allows it"
+
+    @property
+    def acl_count(self) -> int:
+        return self.acls.count
 
     def is_super(self, principal: Principal) -> bool:
         return type(principal) is OwnPrincipal or str(principal) in self._super_users

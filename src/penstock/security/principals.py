@@ -20,6 +20,8 @@ SPLITTER = re.compile(rf"\s*({RULE})\s*(?:,\s*|$)")
 PARSER = re.compile(RULE)
 SETTING = "ssl.principal.mapping.rules"
 NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z])")
+TOKEN = re.compile(r"\\.|\[\^?\]?|.|\\$", re.DOTALL)
+NO_LINE_END = r"[^\n\r\x85\u2028\u2029]"
 REFERENCE = re.compile(r"\\(.)|\$(?:(\d+)|\{(\w+)\})", re.DOTALL)
 
 
@@ -97,11 +99,24 @@ def parse_rule(text: str) -> Rule | None:
     if pattern is None:
         return None
     try:
-        compiled = re.compile(NAMED_GROUP.sub("(?P<", pattern))
+        compiled = re.compile(as_in_java(NAMED_GROUP.sub("(?P<", pattern)), re.ASCII)
     except (re.error, OverflowError, RecursionError) as wrong:
         raise ConfigError(f'{SETTING}: "{pattern}" is no regular expression here: {wrong}') from None
     check_references(compiled, replacement)
     return Rule(compiled, replacement, case)
+
+
+def as_in_java(pattern: str) -> str:
+    """A pattern whose points match what they match in Java: no end of a line of any kind, where Python knows one."""
+    parts, in_class = [], False
+    for token in TOKEN.findall(pattern):
+        if token == "." and not in_class:
+            parts.append(NO_LINE_END)
+            continue
+        if token[0] == "[" or token == "]":
+            in_class = token[0] == "["
+        parts.append(token)
+    return "".join(parts)
 
 
 def check_references(pattern: re.Pattern[str], replacement: str) -> None:

@@ -2,8 +2,9 @@
 
     exit_code = run(settings, on_ready=lambda server: print(server.addresses))
 
-The first SIGTERM or SIGINT stops the node cleanly, a second one at once, as if it crashed. Under systemd
-(`Type=notify`) the service manager is told when the node serves and when it stops.
+The first SIGTERM or SIGINT stops the node cleanly, a second one at once, as if it crashed. With TLS, SIGHUP has the
+node look at its key and trust stores. Under systemd (`Type=notify`) the service manager is told when the node serves
+and when it stops.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.events import events
 from penstock.server.garbage import collect_when_quiet, collect_young_only
 from penstock.server.limits import raise_descriptor_limit
 from penstock.server.server import Server
+from penstock.server.tls import speaks_tls
 from penstock.server.warming import warm
 
 if TYPE_CHECKING:
@@ -47,7 +49,9 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
     """Starts the node, waits for a signal or its failure, stops it."""
     stop = asyncio.Event()
     server = Server(settings)
-    install_signal_handlers(stop, server.reload_stores)
+    install_signal_handlers(stop)
+    if speaks_tls(settings):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload_stores)
     starting = asyncio.ensure_future(server.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -73,8 +77,8 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
     return 1 if server.failure is not None else 0
 
 
-def install_signal_handlers(stop: asyncio.Event, reload: Callable[[], None]) -> None:
-    """SIGTERM and SIGINT set `stop`; a further one ends the process as a crash would. SIGHUP calls `reload`."""
+def install_signal_handlers(stop: asyncio.Event) -> None:
+    """SIGTERM and SIGINT set `stop`; a further one ends the process as a crash would."""
 
     def handle(number: int) -> None:
         if stop.is_set():
@@ -84,7 +88,6 @@ def install_signal_handlers(stop: asyncio.Event, reload: Callable[[], None]) -> 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, handle, number)
-    loop.add_signal_handler(signal.SIGHUP, reload)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

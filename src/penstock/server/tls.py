@@ -23,6 +23,7 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from penstock.client.tls import Material, client_context, files_of, read_material, server_context, shake_hands
+from penstock.config.broker.tls import TlsSettings
 from penstock.errors import ConfigError
 from penstock.events import events
 from penstock.security.certificates import Facts, facts_of
@@ -63,6 +64,8 @@ class ListenerTls:
         self.name = name
         self._serves = serves
         self._between_brokers = between_brokers
+        self._asks_by_itself = settings.security_protocols[name] == "SASL_SSL"
+        self._own = settings.prefixed.of(name)
         self._values = settings.of_listener(name)
         self._stamp = stamp(self._values)
         self.contexts = self._make(self._values)
@@ -71,7 +74,7 @@ class ListenerTls:
     def changed(self, settings: Settings) -> bool:
         """Whether the settings or the files are others than those that were last looked at. Blocks."""
         values = settings.of_listener(self.name)
-        return values.__dict__ != self._values.__dict__ or stamp(values) != self._stamp
+        return of_tls(values) != of_tls(self._values) or stamp(values) != self._stamp
 
     def reload(self, settings: Settings) -> Contexts:
         """Contexts by the present settings and files, checked against the current ones. Blocks. Raises ConfigError.
@@ -79,6 +82,7 @@ class ListenerTls:
         Whatever comes of it, the same settings and files are not looked at again.
         """
         values = self._values = settings.of_listener(self.name)
+        self._own = settings.prefixed.of(self.name)
         self._stamp = stamp(values)
         new = self._make(values)
         self._check_validity(new)
@@ -90,7 +94,7 @@ class ListenerTls:
     def _make(self, values: BrokerSettings) -> Contexts:
         try:
             material = read_material(values)
-            server = server_context(values, material) if self._serves else None
+            server = server_context(values, material, self._client_auth(values)) if self._serves else None
             client = client_context(values, material)
         except ConfigError as wrong:
             raise ConfigError(f"listener {self.name}: {wrong}") from None
@@ -98,6 +102,11 @@ class ListenerTls:
             self._trust_each_other(server, trusting(values, material), "its trust store, its own key")
         own = None if material.key is None else facts_of(material.key.chain[0])
         return Contexts(server, client, material, own)
+
+    def _client_auth(self, values: BrokerSettings) -> str:
+        """Whether clients must show a certificate: with SASL only if that is said for the listener itself (KIP-684)."""
+        attribute = "ssl_client_auth"
+        return "none" if self._asks_by_itself and attribute not in self._own else values.ssl_client_auth
 
     def _trust_each_other(self, server: ssl.SSLContext, client: ssl.SSLContext, what: str) -> None:
         try:
@@ -144,6 +153,18 @@ def check_change(values: BrokerSettings, old: Facts | None, new: Facts | None) -
     missing = old.alternative_names - new.alternative_names
     if not values.ssl_allow_san_changes and missing:
         raise ConfigError("the new certificate lacks alternative names of the old one (ssl.allow.san.changes)")
+
+
+def of_tls(values: BrokerSettings) -> list[object]:
+    """The values that TLS depends on."""
+    return [getattr(values, setting.attribute) for setting in TlsSettings.declared()]
+
+
+def speaks_tls(settings: Settings) -> bool:
+    """Whether any listener that this node has, or connects to, is encrypted."""
+    names = [each.listener for each in settings.listener_endpoints]
+    names += [name.upper() for name in settings.controller_listener_names]
+    return any(settings.security_protocols.get(name) in ENCRYPTED for name in names)
 
 
 def stamp(values: BrokerSettings) -> Stamp:

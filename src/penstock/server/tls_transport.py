@@ -198,7 +198,7 @@ class TlsTransport:
     def _decrypt_into(self, view: memoryview) -> int:
         """Decrypts what has arrived, as far as there is room; notes whether more must arrive first."""
         filled, size_bytes = 0, len(view)
-        read = self._object.read
+        read: Callable[[int, memoryview], Any] = self._object.read  # given a buffer, it returns how many bytes
         while filled < size_bytes and not self._wants_bytes and not self._ended:
             try:
                 got = read(size_bytes - filled, view[filled:])
@@ -210,7 +210,6 @@ class TlsTransport:
                 self._say_farewell()
                 raise ConnectionError(sentence_of(error)) from None
             else:
-                assert isinstance(got, int)
                 filled += got
                 if not got:  # the other side's farewell
                     self._ended = self._wants_bytes = True

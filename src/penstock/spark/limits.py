@@ -92,6 +92,8 @@ SINK_QUEUE_RECORDS = 200_000
 """The same as a number: small records cost more than their bytes."""
 SINK_ROWS_AT_ONCE = 10_000
 """Rows that the sink turns into Python values at once; larger Arrow batches are gone through in parts."""
+SINK_COMPILED_ROWS = 2_000
+"""Rows from which on compiled loops are loaded for them, which takes half a second once a worker."""
 SINK_PRODUCERS_MAX = 4
 """Producers that a Python worker keeps for later tasks; the one used longest ago ends beyond it."""
 SINK_BATCH_BYTES = 256 * KiB

@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 from interop.kafka_peer import require_kafka, run_tool
 
 from penstock.testing.broker import LocalBroker
+from tests.support.processes import wait_until
 from tests.support.tls import Authority, KeyStore, ssl_listeners
 
+NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "node")])
 VALUES = [b"value %d" % number for number in range(500)] + [bytes(300_000)]
 
 
@@ -103,6 +107,62 @@ def test_aiokafka(broker: LocalBroker, alice: KeyStore) -> None:
             return [(await asyncio.wait_for(consumer.getone(), 20)).value for _ in VALUES]
 
     assert asyncio.run(both()) == VALUES
+
+
+def test_a_login_over_tls(authority: Authority) -> None:
+    """SASL_SSL: ssl.client.auth is only for listeners without SASL, unless it is set for the listener (KIP-684)."""
+    from confluent_kafka import Producer
+
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "ssl.client.auth": "required",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="opensesame";'
+        ),
+        **authority.store("node").properties(),
+    }
+    with LocalBroker(settings) as broker:
+        broker.create_topic("t")
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.addresses["SASL_SSL"],
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "alice",
+                "sasl.password": "opensesame",
+                "ssl.ca.location": str(authority.trust),
+            }
+        )
+        producer.produce("t", b"v")
+        assert producer.flush(20) == 0
+
+
+def test_a_key_store_is_changed_by_the_tools_of_kafkas_clients(authority: Authority, tmp_path: Path) -> None:
+    """The way of Kafka: IncrementalAlterConfigs of the listener's ssl.keystore.location, with the broker running."""
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    first, second = authority.store("first", subject=NAME), authority.store("second", subject=NAME)
+    with LocalBroker({**ssl_listeners(), **first.properties()}) as broker:
+        host, _, port = broker.addresses["SSL"].rpartition(":")
+
+        def seen() -> str:
+            return ssl.get_server_certificate((host, int(port)))
+
+        assert seen() == ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(first.certificate_pem))
+        name = "listener.name.ssl.ssl.keystore.location"
+        entry = ConfigEntry(name, str(second.path), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.incremental_alter_configs([resource])[resource].result(20)
+        renewed = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(second.certificate_pem))
+        wait_until(lambda: seen() == renewed, "the new certificate is in use", 30)
 
 
 def client_properties(store: KeyStore, directory: Path) -> Path:

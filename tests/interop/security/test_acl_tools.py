@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from interop.data_directory.turns import DataDirectory
 from interop.kafka_peer import require_kafka, run_tool
 from interop.security.secured_peer import AUTHORIZER
 from interop.tools.toolbox import Toolbox
@@ -36,7 +37,7 @@ def broker() -> Iterator[LocalBroker]:
         yield made
 
 
-def listed(broker: LocalBroker, capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+def listed(broker: LocalBroker | DataDirectory, capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
     """The ACLs, as `penstock acls list` has them."""
     capsys.readouterr()
     assert main(["acls", "list", "--json", "--bootstrap", broker.bootstrap]) == 0
@@ -131,3 +132,21 @@ def test_kafka_reads_the_acls_in_the_metadata_log(tmp_path: Path) -> None:
         "permissionType": 3,
     }
     assert "REMOVE_ACCESS_CONTROL_ENTRY_RECORD" in dumped
+
+
+@pytest.mark.long
+def test_a_directory_with_acls_changes_hands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require_kafka()
+    with DataDirectory(tmp_path, formatted_by="penstock") as shared:
+        more = "".join(f"{name}={value}\n" for name, value in SECURED.items())
+        shared.kafka.config_file.write_text(shared.kafka.config_file.read_text() + more)
+        expected: list[dict[str, str]] = []
+        for number, who in enumerate(("penstock", "kafka", "penstock")):
+            with shared.served_by(who):
+                assert listed(shared, capsys) == expected, who
+                words = ["--allow", f"User:{number}", "--deny", f"User:{number}", "--operation", "read", "--topic", "t"]
+                assert main(["acls", "add", *words, "--bootstrap", shared.bootstrap]) == 0
+                words = ["--principal", f"User:{number}", "--denying", "--bootstrap", shared.bootstrap]
+                assert main(["acls", "remove", *words]) == 0
+                expected = listed(shared, capsys)
+                assert [each["principal"] for each in expected] == [f"User:{each}" for each in range(number + 1)]

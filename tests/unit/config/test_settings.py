@@ -209,7 +209,11 @@ def test_each_kind_of_node_can_be_configured(base: dict[str, str]) -> None:
         (NODE, {"listeners": "127.0.0.1:9092"}, "is not a listener: it must be like PLAINTEXT://127.0.0.1:9092"),
         (NODE, {"listeners": "PLAINTEXT://h:99999,CONTROLLER://:1"}, '"h:99999" is not an address'),
         (NODE, {"listeners": "IN://:1,CONTROLLER://:2"}, "listener IN has no security protocol: add IN:PLAINTEXT"),
-        (NODE, {"listeners": "SSL://:1,CONTROLLER://:2", "security.inter.broker.protocol": "SSL"}, "not supported yet"),
+        (
+            NODE,
+            {"listeners": "SASL_SSL://:1,CONTROLLER://:2", "security.inter.broker.protocol": "SASL_SSL"},
+            "is not supported",
+        ),
         (NODE, {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners cannot use 0.0.0.0"),
         (NODE, {"advertised.listeners": "SSL://h:9092"}, "which is not in listeners (PLAINTEXT, CONTROLLER)"),
         (NODE, {"inter.broker.listener.name": "IN"}, "listeners has PLAINTEXT for clients: inter.broker.listener"),

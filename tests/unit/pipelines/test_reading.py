@@ -89,7 +89,7 @@ table = "b"
 """
     assert problems(tmp_path, text) == [
         "3: there is no job laod; did you mean load? "
-        "(built in: load, activity, security, operations, reports, mirror; or file.py:function)",
+        "(built in: load, activity, security, operations, reports, mirror, audit; or file.py:function)",
         '4: interval_ms is "fast", it must be a whole number',
         "5: unknown section [kafak]; did you mean kafka?; "
         "there are pipeline, kafka, options, spark, restart, dead_letters, sources, models, lake, alarm",

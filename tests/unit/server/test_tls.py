@@ -16,6 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from penstock.cli.doctor_certificates import check_certificates
+from penstock.cli.finding import State
 from penstock.client.tls import (
     client_context,
     pem_block,
@@ -119,6 +121,7 @@ def test_a_changed_key_store_is_taken_over(authority: Authority, watch: Callable
     watched = watch(settings_of(first))
     assert watched.serial == serial_of(first)
     watched.look()
+    watched.look(watched.settings.with_dynamic({"message.max.bytes": "100"}, {}))
     assert (watched.tls.reloads, watched.serial) == (0, serial_of(first))
     second = authority.store("node")
     watched.look()
@@ -219,6 +222,14 @@ def test_days_to_expiry_are_a_metric_and_a_warning(
     assert any("expires soon" in record.getMessage() for record in caplog.records)
     (days,) = [each for each in tls_samples(watched.tls) if each.name == "penstock_tls_certificate_days_left"]
     assert 9.9 < days.value <= 10
+
+
+def test_doctor_tells_how_long_certificates_last_and_what_cannot_be_used(authority: Authority) -> None:
+    fine = settings_of(authority.store("node"))
+    late = settings_of(authority.store("late", ends=timedelta(days=5)))
+    bad = settings_of(authority.store("node"), **{"ssl.keystore.password": "wrong"})
+    findings = [finding for settings in (fine, late, bad) for finding in check_certificates(settings)]
+    assert [each.state for each in findings] == [State.FINE, State.ODD, State.WRONG]
 
 
 # Contexts

@@ -115,8 +115,8 @@ def test_frames_come_and_go_when_hands_are_shaken(world: Any) -> None:
 def test_who_says_no_hello_is_not_served(world: Any) -> None:
     client = world.connect()
     client.send(framed(b"a request in clear"))
-    world.run_until(lambda: bool(world.node.lost))
-    assert world.node.frames == []
+    world.run_until(lambda: not world.shell.connections)
+    assert (world.node.frames, world.node.lost) == ([], [])
 
 
 def test_a_large_frame_arrives_whole(world: Any) -> None:
@@ -197,8 +197,8 @@ def test_a_link_whose_handshake_breaks_is_lost(world: Any) -> None:
 def test_who_never_shakes_hands_is_closed(make_world: Callable[..., Any]) -> None:
     world = make_world(transport_of=masking, receive_timeout_ms=100)
     world.connect()
-    world.run_until(lambda: bool(world.node.lost))
-    assert world.shell.connections == {}
+    world.run_until(lambda: not world.shell.connections)
+    assert world.node.lost == []
 
 
 def test_a_handshake_that_is_over_in_time_is_not(make_world: Callable[..., Any]) -> None:
@@ -217,7 +217,7 @@ def test_a_bug_in_a_handshake_ends_that_connection_alone(make_world: Callable[..
     world = make_world(transport_of=lambda listener, sock, host: Broken(sock))
     world.connect()
     world.settle()
-    assert world.node.lost == [1]
+    assert (world.node.lost, world.shell.connections) == ([], {})
     assert [type(error) for error in world.node.bugs] == [ZeroDivisionError]
 
 

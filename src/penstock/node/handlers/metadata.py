@@ -271,7 +271,7 @@ def list_some(node: Broker, request: Request[MetadataRequest], listing: Listing)
     """Describes the next topics. Returns whether that was the last of them."""
     partitions = 0
     for topic in listing.remaining:
-        if node.gate.allows(request, DESCRIBE_TOPIC, topic.name):
+        if node.gate.shows(request, DESCRIBE_TOPIC, topic.name):
             listing.topics.append(described(node, request, topic, listing.image))
             partitions += len(topic.partitions)
             if partitions >= METADATA_PARTITIONS_PER_STEP:
@@ -294,6 +294,8 @@ def cache_key(
         if any(flags) or (names is None and len(topics) > METADATA_ANSWER_KEPT_TOPICS_MAX):
             return None
         seen = bytes(sight_of(node, request, name) for name in (topics if names is None else names))
+        if names is not None and HIDDEN in seen:
+            return None  # each time it is asked for, it is denied, and that is told
     return (request.version, request.listener, seen, flags, None if names is None else tuple(names))
 
 

@@ -208,7 +208,7 @@ def seen(
         return response
     topics = []
     for topic in response.topics:
-        if node.gate.allows(request, DESCRIBE_TOPIC, topic.name):
+        if node.gate.shows(request, DESCRIBE_TOPIC, topic.name):
             if request.version >= TOPIC_IDS_FROM:
                 known = node.state.image.topics_by_name.get(topic.name)
                 if known is None:

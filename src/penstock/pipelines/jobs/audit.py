@@ -311,7 +311,7 @@ JOB = Job(
     run,
     (
         Option("topics", list, REQUIRED, "Topics that are audited.", reads=True, example=["clicks"]),
-        Option("audit_topic", str, None, "Topic in which producers say how many records they have sent."),
+        Option("audit_topic", str, None, "Topic in which producers say how many they have sent.", example="audit"),
         Option("mirrors", dict, None, "Other clusters that have the topics.", fields=MIRROR),
         Option("lakes", dict, None, "Tables that have the topics, counted together.", fields=LAKE_TABLE),
         Option("since", str, None, "The first event time that counts, told to the very first run (default: then)."),

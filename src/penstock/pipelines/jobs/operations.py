@@ -267,7 +267,7 @@ def recent(path: str, found: DataFrame) -> DataFrame:
 
 
 def last_hour(lately: DataFrame) -> DataFrame:
-    """Those of `recent` in the hour before the latest of the table, which a batch of late rows does not have."""
+    """Of the rollups that `recent` gives, the ones in the hour before the latest; a batch of late rows has not that."""
     from pyspark.sql import functions as f
 
     (latest,) = lately.agg(f.unix_micros(f.max("start"))).collect()

@@ -36,6 +36,13 @@ def read_store(data: bytes, kind: str, password: str | None, key_password: str |
     """
     if len(data) > STORE_MAX_BYTES:
         raise StoreError(f"has more than {STORE_MAX_BYTES} bytes")
+    try:
+        return _read(data, kind, password, key_password)
+    except ImportError:
+        raise StoreError("needs the extra security to be read: pip install 'penstock[security]'") from None
+
+
+def _read(data: bytes, kind: str, password: str | None, key_password: str | None) -> Store:
     if kind.upper() == PEM:
         from penstock.security.stores.pem import read_pem
 

@@ -2,8 +2,8 @@
 
 Spark's own Parquet reader knows neither the table's columns, which older files lack, nor the values by which its files
 are apart, nor the storage options. So tasks read the files as `penstock verify` does, only the columns that are asked
-for, and hand Spark Arrow batches. A private data source; its plan comes ready-made from the driver as an option, and
-is of one version of the table.
+for, and hand Spark Arrow batches. The plan comes ready-made from the driver, and is of one version of the table. It is
+a function over the tasks' numbers and no data source: for each read of one, Spark starts two processes that plan it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.reading import as_rows
@@ -52,14 +49,15 @@ def rows_of(
     if path_column is not None:
         schema = schema.append(pa.field(path_column, pa.string()))
     chosen = lake.files() if files is None else files
+    shares = shared(chosen, tasks)
     plan = {
         "where": lake.destination().to_json(),
         "columns": base64.b64encode(schema.serialize().to_pybytes()).decode(),
-        "tasks": [[(f.path, f.size_bytes, dict(f.partition_values)) for f in some] for some in shared(chosen, tasks)],
+        "tasks": [[(f.path, f.size_bytes, dict(f.partition_values)) for f in some] for some in shares],
         "path_column": path_column,
     }
-    spark.dataSource.register(LakeSource)
-    return spark.read.format(LakeSource.name()).option("plan", json.dumps(plan)).load()
+    numbers = spark.range(0, len(shares), numPartitions=max(1, len(shares)))
+    return numbers.mapInArrow(Reading(json.dumps(plan)), from_arrow_schema(schema))
 
 
 def shared(files: Sequence[TableFile], tasks: int) -> list[list[TableFile]]:
@@ -73,48 +71,28 @@ def shared(files: Sequence[TableFile], tasks: int) -> list[list[TableFile]]:
     return [share for share in shares if share]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadTask(InputPartition):
-    """The files that one task reads: path, size in bytes, partition values."""
-
-    files: Sequence[tuple[str, int, dict[str, str | None]]]
-
-
-class LakeSource(DataSource):
-    """`format("penstock-lake-rows")` with the plan of `rows_of` as the option `plan`."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "penstock-lake-rows"
-
-    def schema(self) -> StructType:
-        return from_arrow_schema(_columns(json.loads(self.options["plan"])))
-
-    def reader(self, schema: StructType) -> LakeReader:
-        return LakeReader(self.options["plan"])
-
-
-class LakeReader(DataSourceReader):
-    """Reads what a plan names."""
+class Reading:
+    """What the tasks do: task N reads the files that a plan names for it."""
 
     def __init__(self, plan: str) -> None:
         self._plan = plan
 
-    def partitions(self) -> Sequence[InputPartition]:
-        tasks = json.loads(self._plan)["tasks"]
-        return [ReadTask(task) for task in tasks] or [ReadTask(())]  # Spark reads no plan as one of None
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ReadTask)
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = json.loads(self._plan)
         schema, system = _columns(plan), Destination.from_json(plan["where"]).filesystem()
-        for path, size_bytes, values in partition.files:
-            constants = {**values, **({plan["path_column"]: path} if plan["path_column"] else {})}
-            with system.open_input_file(path) as source:
-                parquet = pq.ParquetFile(source)
-                present = [name for name in schema.names if name in parquet.schema_arrow.names]
-                for batch in parquet.iter_batches(SPARK_ARROW_BATCH_ROWS, columns=present, use_threads=False):
-                    yield as_rows(batch, schema, TableFile(path, size_bytes, constants))
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for path, size_bytes, values in plan["tasks"][number]:
+                    constants = {**values, **({plan["path_column"]: path} if plan["path_column"] else {})}
+                    yield from _rows(system, schema, TableFile(path, size_bytes, constants))
+
+
+def _rows(system: Any, schema: pa.Schema, file: TableFile) -> Iterator[pa.RecordBatch]:
+    with system.open_input_file(file.path) as source:
+        parquet = pq.ParquetFile(source)
+        present = [name for name in schema.names if name in parquet.schema_arrow.names]
+        for batch in parquet.iter_batches(SPARK_ARROW_BATCH_ROWS, columns=present, use_threads=False):
+            yield as_rows(batch, schema, file)
 
 
 def _columns(plan: dict[str, Any]) -> pa.Schema:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, ErrorCode, PenstockError
+from penstock.spark.limits import SINK_COMPILED_ROWS
 from penstock.spark.write.options import WriteOptions
 
 BYTES = ("string", "binary")
@@ -75,6 +77,27 @@ def rows_of(batch: Any, names: Sequence[str], topic: str | None) -> Row:
         timestamps_ms=_milliseconds(column["timestamp"]) if "timestamp" in column else repeat(0),
         headers=_headers(column["headers"]) if "headers" in column else repeat(None),
     )
+
+
+def keyed_rows(
+    batch: Any, names: Sequence[str], partitions: int
+) -> tuple[list[int], list[bytes], list[bytes | None]] | None:
+    """Partitions, keys and values of rows that all have a key, and are many; None where rows have more or less.
+
+    The keys' partitions are those of `partitioner`, by a compiled loop: that is loaded for many rows only.
+    """
+    if set(names) != {"key", "value"} or batch.num_rows < SINK_COMPILED_ROWS or batch.column("key").null_count:
+        return None
+    from penstock.records.kernels import partitions as find_partitions
+
+    keys = batch.column("key").cast(pa.binary())
+    _, ends, data = keys.buffers()
+    found = np.empty(len(keys), np.int32)
+    content = np.frombuffer(data if data is not None else b"", np.uint8)
+    find_partitions(
+        content, np.frombuffer(ends, np.int32)[keys.offset : keys.offset + len(keys) + 1], partitions, found
+    )
+    return found.tolist(), keys.to_pylist(), _bytes(batch.column("value"))
 
 
 def destinations(batch: Any, names: Sequence[str], topic: str | None) -> Iterator[tuple[str, int, int]]:

@@ -29,7 +29,7 @@ from penstock.spark.limits import SINK_ROWS_AT_ONCE
 from penstock.spark.write.committing import Committer, last_marker
 from penstock.spark.write.markers import MARKERS, Marker
 from penstock.spark.write.options import BOOTSTRAP, WriteOptions, parse
-from penstock.spark.write.rows import SinkError, columns_of, rows_of
+from penstock.spark.write.rows import SinkError, columns_of, keyed_rows, rows_of
 from penstock.spark.write.staged_files import StageWriter, delete_staged
 from penstock.spark.write.staging import Staged, Stager, StagingPlan
 
@@ -147,7 +147,11 @@ def stage(
     try:
         for batch in batches:
             for start in range(0, batch.num_rows, SINK_ROWS_AT_ONCE):
-                stager.add(rows_of(batch.slice(start, SINK_ROWS_AT_ONCE), names, topic))
+                some = batch.slice(start, SINK_ROWS_AT_ONCE)
+                if (keyed := keyed_rows(some, names, partitions)) is not None:
+                    stager.add_keyed(*keyed)
+                else:
+                    stager.add(rows_of(some, names, topic))
         return StagedRows(writer.finish(stager.finish()))
     except BaseException:
         writer.discard()

@@ -7,14 +7,20 @@ prove them later. Nothing here reads or writes files: see `staged_files`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from penstock.records.batch import Buffer
 from penstock.records.builder import BatchBuilder, HeaderPairs
 from penstock.records.compression import Codec, Contexts
 from penstock.records.partitioner import partition_for_key
 from penstock.spark.write.rows import Row, SinkError
+
+RECORD_FRAME_BYTES_MAX = 32
+"""What a record without headers has beside its key and value: attributes, a count, five numbers of at most 5 bytes, and
+the difference of its time, 0 here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,14 @@ class Stager:
         for value, key, asked, timestamp_ms, headers in zip(*columns, strict=False):
             self._add(self._partition_of(key, asked), timestamp_ms or self._now_ms, key, value, headers or ())
 
+    def add_keyed(self, partitions: Sequence[int], keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Takes rows that have a key each and nothing else, and whose partitions are known: as `add`, for less."""
+        some: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        for partition, key, value in zip(partitions, keys, values, strict=True):
+            some.setdefault(partition, []).append((key, value))
+        for partition, pairs in some.items():
+            self._add_pairs(partition, pairs)
+
     def finish(self) -> tuple[StagedBatch, ...]:
         """Ends the batches that are not full, and tells of all."""
         for partition in list(self._builders):
@@ -106,12 +120,31 @@ class Stager:
     def _add(
         self, partition: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: HeaderPairs
     ) -> None:
+        builder = self._builder(partition)
+        builder.append(timestamp_ms, key, value, headers)
+        self._end_if_full(partition, builder)
+
+    def _add_pairs(self, partition: int, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Adds keys and values, as many at a time as surely fit into a batch, or one."""
+        ends = list(accumulate(len(key) + len(value or b"") + RECORD_FRAME_BYTES_MAX for key, value in pairs))
+        start = taken_bytes = 0
+        while start < len(pairs):
+            builder = self._builder(partition)
+            room = self._plan.batch_bytes - builder.size_bytes
+            end = max(start + 1, bisect_right(ends, taken_bytes + room))
+            builder.append_all(self._now_ms, pairs[start:end])
+            start, taken_bytes = end, ends[end - 1]
+            self._end_if_full(partition, builder)
+
+    def _builder(self, partition: int) -> BatchBuilder:
         builder = self._builders.get(partition)
         if builder is None:
             builder = self._builders[partition] = BatchBuilder(
                 codec=self._plan.codec, level=self._plan.level, contexts=self._contexts
             )
-        builder.append(timestamp_ms, key, value, headers)
+        return builder
+
+    def _end_if_full(self, partition: int, builder: BatchBuilder) -> None:
         if builder.size_bytes >= self._plan.batch_bytes:
             self._end(partition)
             if partition == self._sticky:

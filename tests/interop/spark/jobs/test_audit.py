@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,9 @@ from penstock.pipelines.jobs import audit as audits
 from penstock.pipelines.jobs.audit import JOB, Audit
 from penstock.pipelines.models.alarms import Alarms
 from penstock.pipelines.models.project import Alarm
+from penstock.pipelines.monitor import Monitor
+from penstock.pipelines.reading import read_pipeline
+from penstock.pipelines.runner import Running
 from penstock.spark.lake.open import open_table
 from penstock.spark.lake.reading import batches_of
 from penstock.spark.load.load import Load
@@ -232,13 +236,15 @@ def test_the_report_of_a_declared_pipeline(
     place.publish(1, 3, counted=5)
     place.mirror()
     place.load()
-    place.alarms()
     file = place.directory / "audit.toml"
     file.write_text(f'''
         [pipeline]
         job = "audit"
+        [kafka]
+        bootstrap = "{place.broker.bootstrap}"
         [options]
         topics = ["declared"]
+        since = "2026-01-31T12:00Z"
         audit_topic = "declared-said"
         keep_days = 3650
         table = "tables/completeness"
@@ -248,7 +254,19 @@ def test_the_report_of_a_declared_pipeline(
     ''')
     command = ["pipeline", "audit", str(file), "--state", str(place.directory / "state")]
     assert main(["pipeline", "validate", str(file)]) == 0
+    assert main(command) == 1
+    assert "there is no table of counts" in capsys.readouterr().err
+    pipeline, _ = read_pipeline(file, place.directory / "state")
+    assert pipeline is not None
+    spark: Any = None
+    running = Running(pipeline, Monitor("audit", "audit", 0, 0), threading.Event(), once=True)
+    (step,) = pipeline.job.run(running.context(spark)) or ()
+    assert step.interval_ms == 60_000
+    step.step()
     capsys.readouterr()
+    assert main([*command, "--json"]) == 0, "what has just been counted may still change"
+    assert {each["state"] for each in json.loads(capsys.readouterr().out)} == {"waits"}
+    file.write_text(file.read_text().replace("keep_days", "grace_seconds = 0\n        keep_days"))
     assert main([*command, "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert [(each["bucket"], each["tier"], each["difference"]) for each in told] == [

@@ -195,7 +195,7 @@ def test_kept_answers_are_shared_by_those_who_see_the_same(node: Secured) -> Non
         assert asked(client, "t", "u", "v") == {"t": 0, "u": DENIED, "v": DENIED}
     handler = node.broker.dispatcher.served["PLAINTEXT"][MetadataRequest.KEY]
     kept = handler.kept.of(node.broker.image, 64)
-    assert len(kept) == 4, "one for carol and the client without a name, bob's, the admin's, and that of names"
+    assert len(kept) == 3, "one for carol and the client without a name, bob's, the admin's; a denial is told each time"
     node.delete("t")
     assert asked(client) == {}
 
@@ -252,3 +252,35 @@ def test_a_host_is_compared_as_java_writes_it(node: Secured) -> None:
     node.broker.connected(78, "PLAINTEXT", "[::ffff:10.0.0.9]:5000", node.now_ms)
     addresses = [node.broker.connections[number].address for number in (77, 78)]
     assert addresses == ["0:0:0:0:0:0:0:1%lo", "10.0.0.9"]
+
+
+def test_a_controller_that_is_no_broker_decides_by_acls_once_it_has_caught_up() -> None:
+    authorizer = StandardAuthorizer(["User:admin"])
+    node = Node(authorizer=authorizer, process_roles=("controller",), listeners=("CONTROLLER://127.0.0.1:0",))
+    assert authorizer.is_loaded
+    request = DescribeClusterRequest(endpoint_type=2)
+    client, admin = node.connect("CONTROLLER"), node.connect("CONTROLLER")
+    node.broker.connections[admin.number].principal = ADMIN
+    assert client.ask(request, 1).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    right = Acl(CLUSTER, "kafka-cluster", 3, "User:ANONYMOUS", "*", 7, 3)
+    assert admin.ask(CreateAclsRequest(creations=[creation(right)]), 3).results[0].error_code == 0
+    assert client.ask(request, 1).error_code == 0
+
+
+def test_nothing_counts_before_the_node_knows_the_cluster() -> None:
+    authorizer = StandardAuthorizer(["User:admin"])
+    node = Node(authorizer=authorizer, start=False)
+    assert not authorizer.is_loaded
+    node.start()
+    assert authorizer.is_loaded
+
+
+def test_a_node_whose_authorizer_cannot_follow_stops(node: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(changes: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(node.authorizer, "changed", broken)
+    node.bugs_expected = True
+    node.admin.send(CreateAclsRequest(creations=[creation(acl(READ))]), 3)
+    assert isinstance(node.broker.failure, ValueError)
+    node.bugs.clear()
