@@ -2,8 +2,8 @@
 #
 #   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
 #   make test       the tests, ten minutes
-#   make simulate   342 simulated clusters, 84 of them with consumer groups and 96 with transactions
-#                   (SEEDS=1..6 GROUP_SEEDS=1..12 TRANSACTION_SEEDS=1..8)
+#   make simulate   442 simulated clusters, 84 of them with consumer groups, 96 with transactions, 100 with users
+#                   (SEEDS=1..6 GROUP_SEEDS=1..12 TRANSACTION_SEEDS=1..8 USER_SEEDS=1..50)
 #   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die
 #   make test-other-pythons  the unit tests on every newer Python that this machine has (OTHER_PYTHONS=3.13)
 #   make test-all   all of these, and the long runs: thousands of seeds, storms of kills
@@ -16,6 +16,7 @@ DEMO_SECONDS ?= 60
 SEEDS ?= 1..6
 GROUP_SEEDS ?= 1..12
 TRANSACTION_SEEDS ?= 1..8
+USER_SEEDS ?= 1..50
 OTHER_PYTHONS ?=
 # Where slow tests are: three processes that collect all others, too, take half a minute longer.
 SLOW = $(shell grep -rl --include='*.py' 'mark\.slow' tests | sed 's,/conftest\.py$$,,' | sort)
@@ -52,6 +53,7 @@ simulate: .venv/ready-test
 	$(BIN)/python -m simulator --scenario clusters --seeds $(SEEDS) --jobs 2 --twice 1
 	$(BIN)/python -m simulator --scenario consumers --seeds $(GROUP_SEEDS) --jobs 2 --twice 1
 	$(BIN)/python -m simulator --scenario transactional --seeds $(TRANSACTION_SEEDS) --jobs 2 --twice 1
+	$(BIN)/python -m simulator --scenario users --seeds $(USER_SEEDS) --jobs 2 --twice 1
 
 lint: .venv/ready-test
 	$(BIN)/ruff check .

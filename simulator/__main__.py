@@ -8,6 +8,7 @@ examples:
   python -m simulator --scenario clusters --seeds 1..20 --jobs 2 --twice 1
   python -m simulator --scenario consumers --seeds 1..40 --jobs 2 --twice 1
   python -m simulator --scenario transactional --seeds 1..20 --jobs 2 --twice 1
+  python -m simulator --scenario users --seeds 1..50 --jobs 2 --twice 1
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from simulator.cluster.scenarios import SCENARIOS
 from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import HASH_SEEDS, Outcome, Task, run_all
+from simulator.secured.scenarios import SECURED_SCENARIOS
 from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
 from simulator.worlds import WORLDS, seed_range
 
@@ -30,6 +32,7 @@ FAMILIES = {
     "clusters": (*SCENARIOS, *COMPACTED_SCENARIOS),
     "consumers": tuple(GROUP_SCENARIOS),
     "transactional": tuple(TRANSACTION_SCENARIOS),
+    "users": tuple(SECURED_SCENARIOS),
 }
 """Scenarios that are run by one name, one after the other."""
 

@@ -2,8 +2,8 @@
 
 `log` is log directories alone, `raft` a metadata quorum alone (`raft-full` one whose disks run full), `node` a whole
 node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), of one with compacted
-topics (`simulator.compacted.scenarios`), of one with consumer groups (`simulator.groups.scenarios`), or of one with
-transactions (`simulator.transactions.scenarios`).
+topics (`simulator.compacted.scenarios`), of one with consumer groups (`simulator.groups.scenarios`), of one with
+transactions (`simulator.transactions.scenarios`), or of one with users and ACLs (`simulator.secured.scenarios`).
 A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
 """
 
@@ -23,6 +23,8 @@ from simulator.groups.world import GroupWorld
 from simulator.log.world import LogWorld
 from simulator.node.world import NodeWorld
 from simulator.raft.world import RaftWorld
+from simulator.secured.scenarios import SECURED_SCENARIOS
+from simulator.secured.world import SecuredWorld
 from simulator.transactions.scenarios import TRANSACTION_SCENARIOS, TransactionScenario
 from simulator.transactions.world import TransactionWorld
 from simulator.world.driver import Simulation
@@ -48,6 +50,11 @@ def transaction_world(scenario: TransactionScenario) -> Callable[[int], Simulati
     return lambda seed: TransactionWorld(seed, scenario).run()
 
 
+def secured_world(scenario: Scenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario with users and ACLs."""
+    return lambda seed: SecuredWorld(seed, scenario).run()
+
+
 WORLDS: dict[str, Callable[[int], Simulation]] = {
     "log": lambda seed: LogWorld(seed).run(),
     "node": lambda seed: NodeWorld(seed).run(),
@@ -56,6 +63,7 @@ WORLDS: dict[str, Callable[[int], Simulation]] = {
     **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
     **{name: compacted_world(scenario) for name, scenario in COMPACTED_SCENARIOS.items()},
     **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},
+    **{name: secured_world(scenario) for name, scenario in SECURED_SCENARIOS.items()},
     **{name: transaction_world(scenario) for name, scenario in TRANSACTION_SCENARIOS.items()},
 }
 SEEDS_MAX = 10_000_000

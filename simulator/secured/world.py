@@ -38,8 +38,8 @@ class SecuredWorld(ClusterWorld):
         brokers = [each.address(GUESTS_LISTENER) for each in self.machines if each.settings.is_broker]
         self.guests = [Guest(self.load, number, brokers, renews=number % 2 == 0) for number in range(GUESTS)]
         self.acl_admin = AclAdmin(self.load, brokers, [guest.user for guest in self.guests])
-        self.rules = [DecisionRules(machine, self.guests) for machine in self.machines]
-        for machine, rules in zip(self.machines, self.rules, strict=True):
+        self.rules = {machine: DecisionRules(machine, self.guests) for machine in self.machines}
+        for machine, rules in self.rules.items():
             machine.audit = rules
         self.faults.cluster.clients += [client.name for client in self.load.clients[known:]]
 
@@ -63,6 +63,10 @@ class SecuredWorld(ClusterWorld):
             "listener.name.guests.plain.sasl.jaas.config": MODULE,
             "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUESTS:SASL_PLAINTEXT",
         }
+
+    def _observe(self, machine: Machine) -> None:
+        super()._observe(machine)
+        self.rules[machine].look()
 
     # The run
 

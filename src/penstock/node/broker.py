@@ -506,13 +506,10 @@ class Broker:
         for coordinator in self.coordinators.all:
             yield from coordinator.samples()
         yield from self.verifier.samples()
-        yield from own_samples(
-            self.fetches.sessions,
-            self.calls.outgoing,
-            connections=sum(1 for number in self.connections if number > 0),
-            parked=len(self.purgatory) + len(self.fetches.waiting),
-            cold_reads=self.dispatcher.cold_reads,
-        )
+        connections = sum(1 for number in self.connections if number > 0)
+        parked, cold_reads = len(self.purgatory) + len(self.fetches.waiting), self.dispatcher.cold_reads
+        counts = {"connections": connections, "parked": parked, "cold_reads": cold_reads}
+        yield from own_samples(self.fetches.sessions, self.calls.outgoing, **counts)
         yield from self.scheduler.bugs.samples()
 
     # QuorumObserver, ControllerObserver, and what the log directories say
@@ -529,7 +526,8 @@ class Broker:
         self.coordinators.published(delta, now_ms)
         self.scheduler.guarded("metadata", "this node's own registration", self.lifecycle.published, now_ms)
         self.scheduler.guarded("call", "the watch over brokers", self.calls.frozen.begin, now_ms)
-        if self._knows_the_cluster:
+        caught_up = self.replicas.caught_up if self.settings.is_broker else not self.quorum.metadata.behind
+        if caught_up:
             self.gate.authorizer.loaded()
 
     def _acls_changed(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> None:
@@ -540,11 +538,6 @@ class Broker:
             self.state.fail(error)
             raise
         self.fetches.sessions.rights_changed()
-
-    @property
-    def _knows_the_cluster(self) -> bool:
-        """Whether the image is no longer one of the past: of a broker, it has its registration."""
-        return self.replicas.caught_up if self.state.settings.is_broker else not self.quorum.metadata.behind
 
     def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
         for topic in delta.deleted_topics.values():
