@@ -62,7 +62,8 @@ FEATURES = (
         "Transactions of both protocols (`transaction.version` 0-2), offsets committed in them, `read_committed`",
         "yes; two-phase commit (KIP-939) is refused, as by Kafka 4.3",
     ),
-    ("TLS, SASL, ACLs, delegation tokens", "not yet: asking for them stops the start"),
+    ("TLS, SASL (PLAIN, SCRAM), ACLs", "yes, on every listener, between nodes and in all clients of ours"),
+    ("OAUTHBEARER, GSSAPI, delegation tokens", "not yet: asking for them stops the start"),
     (
         "Compaction",
         "yes, with Kafka's rules",

@@ -234,6 +234,26 @@ def notified(path: Path) -> Iterator[socket.socket]:
         yield listening
 
 
+def test_a_secure_dev_is_used_with_the_file_that_it_makes_also_after_a_restart(tmp_path: Path) -> None:
+    words = ("dev", "--secure", "--port", "0", "--metrics-port", "0", "--data", str(tmp_path / "data"), "--json")
+    for turn in range(2):
+        with started(*words, home=tmp_path) as process:
+            ready = json.loads(line_of(process))
+            assert ready["command_config"] == str(tmp_path / "data.secure" / "client.properties")
+            at = ("--bootstrap", ready["bootstrap"], "--command-config", ready["command_config"])
+            produced = penstock("produce", "clicks", *at, stdin=b"hello\n")
+            assert produced.returncode == 0, produced.stderr
+            consumed = penstock("consume", "clicks", "--group", f"g{turn}", *at)
+            assert consumed.stdout.split() == [b"hello"] * (turn + 1), consumed.stderr
+            refused = penstock("topics", "list", "--bootstrap", ready["bootstrap"])
+            assert refused.returncode == 1
+            assert b"security.protocol must be as the listener's is" in refused.stderr
+            assert interrupted(process)[0] == 0
+    secrets = tmp_path / "data.secure"
+    assert {oct(path.stat().st_mode & 0o777) for path in secrets.iterdir()} == {"0o600"}
+    assert oct(secrets.stat().st_mode & 0o777) == "0o700"
+
+
 def test_dev_starts_without_what_only_other_commands_need(tmp_path: Path) -> None:
     """What its start costs is mostly what it imports (`bench/start.py` measures it)."""
     program = (

@@ -5,6 +5,7 @@ The data is kept between runs. If the default port is taken, the next free one i
 examples:
   penstock dev
   penstock dev --brokers 3                           three nodes, topics with three replicas
+  penstock dev --secure                              TLS, logins and ACLs; see what it prints
   penstock dev --fresh --port 9192 --override num.partitions=6
   penstock dev --json --port 0 --data /tmp/mine      one line of JSON when ready: for scripts
 """
@@ -29,8 +30,9 @@ from penstock.cli.dev_place import (
     given_overrides,
     seconds_since_start,
 )
+from penstock.cli.dev_secure import LISTENER, secure
 from penstock.cli.server import add_logging
-from penstock.errors import ConfigError, StorageError
+from penstock.errors import ConfigError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -57,6 +59,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "--data", "DIR", "directory for the data (default: ~/.local/share/penstock/dev)")
     add_flag(parser, "--fresh", "start empty: delete what earlier runs of penstock dev stored there")
+    add_flag(parser, "--secure", "one node with TLS, logins and ACLs: makes certificates and an administrator")
     add_pairs(parser, "--override", "broker setting")
     add_flag(parser, "--json", "print one line of JSON when ready")
     add_logging(parser, "WARNING")
@@ -71,6 +74,8 @@ class Place:
     metrics_port: int
     notes: dict[str, str]
     existed: bool = False
+    client_file: str = ""
+    """Client properties of the administrator, with --secure."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     configure(json_lines=arguments.log_format == "json", level=arguments.log_level)
     if arguments.brokers != 1:
+        if arguments.secure:
+            raise UsageError("--secure is for one node: leave --brokers out")
         from penstock.cli.dev_cluster import run as run_cluster
 
         return run_cluster(arguments)
@@ -91,6 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
             empty([place.data])
             place.existed = False
         mark(place.data)
+        if arguments.secure:
+            secured, place.client_file = secure(place.data)
+            overrides = {**secured, "listeners": listeners(place, LISTENER), **overrides}
         settings = prepare(place, overrides)
 
     def ready(server: Server) -> None:
@@ -99,7 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             import json
 
-            print(json.dumps({"bootstrap": address, "metrics": metrics, "data": place.data}), flush=True)
+            told = {"bootstrap": address, "metrics": metrics, "data": place.data}
+            print(json.dumps(told | ({"command_config": place.client_file} if place.client_file else {})), flush=True)
         else:
             print(greeting(place, address, metrics, seconds_since_start()), flush=True)
 
@@ -184,7 +195,7 @@ def properties(place: Place, node_id: int) -> dict[str, str]:
     return {
         "process.roles": "broker,controller",
         "node.id": str(node_id),
-        "listeners": f"PLAINTEXT://{HOST}:{place.port},CONTROLLER://{HOST}:0",
+        "listeners": listeners(place, "PLAINTEXT"),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": f"{HOST}:0",
         "log.dirs": place.data,
@@ -198,23 +209,32 @@ def properties(place: Place, node_id: int) -> dict[str, str]:
     }
 
 
+def listeners(place: Place, clients: str) -> str:
+    """The listener for clients, and that of the controller."""
+    return f"{clients}://{HOST}:{place.port},CONTROLLER://{HOST}:0"
+
+
 def greeting(place: Place, address: str, metrics: str, seconds: float) -> str:
     """The text shown when the cluster is ready."""
     from penstock import __version__
     from penstock.cli.output import BOLD, YELLOW, home_relative, paint
 
     bootstrap = "" if address == DEFAULT_BOOTSTRAP else f" --bootstrap {address}"
+    if place.client_file:
+        bootstrap += f" --command-config {home_relative(place.client_file)}"
     examples = [f"penstock {what} clicks{bootstrap}" for what in ("produce", "consume")]
     shown = "  |  ".join(examples) if not bootstrap else f"\n{' ' * 14}".join(examples)
     kept = "kept; --fresh starts empty" if place.existed else "new; it is kept"
     notes = {what: paint(f"   ({note})", YELLOW) for what, note in place.notes.items()}
     elsewhere = f"\n{' ' * 11}{notes['data']}" if "data" in notes else ""
+    client = [f"  client      {home_relative(place.client_file)}   (of the administrator)"] if place.client_file else []
     return "\n".join(
         [
             paint(f"Penstock {__version__}", BOLD) + f", one node, ready in {seconds:.2f} s",
             f"  bootstrap   {address}{notes.get('bootstrap', '')}",
             f"              {shown}",
             f"  data        {home_relative(place.data)}   ({kept}){elsewhere}",
+            *client,
             f"  metrics     {metrics}{notes.get('metrics', '')}",
             f"  not yet     {MISSING}",
             "Ctrl-C stops it.",

@@ -14,7 +14,7 @@ ALICE, PASSWORD = "alice", "canary-of-alice"
 
 
 class SecuredPenstock(LocalBroker):
-    """See the module's head; `settings` are more of the node. `secured` is the address of the secured listener, once it has started."""
+    """See the module's head; `settings` are more of the node. `secured` is the secured listener's address."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.store: KeyStore = Authority(directory).store("broker")

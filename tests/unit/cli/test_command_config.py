@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.common import security_of
+from penstock.cli.common import read_properties, security_of
 from penstock.cli.completion import Place, places
 from penstock.cli.main import COMMANDS, main, make_parser
 from penstock.client.security import UNSECURED
@@ -76,3 +76,16 @@ def test_a_wrong_file_ends_the_command_with_the_line(tmp_path: Path, capsys: pyt
 def test_a_file_that_is_missing_is_named() -> None:
     with pytest.raises(ConfigError, match=r"cannot read /nowhere/x: no such file"):
         security_of(Namespace(command_config="/nowhere/x"))
+
+
+def test_the_file_of_a_node_takes_values_from_providers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANARY", SECRET)
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "config.providers=env\n"
+        "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+        "ssl.key.password=${env:CANARY}\n"
+    )
+    properties = read_properties(str(file), ["ssl.keystore.password=${env:CANARY}"])
+    assert dict(properties) == {"ssl.key.password": SECRET, "ssl.keystore.password": SECRET}
+    assert SECRET not in repr(dict(properties))

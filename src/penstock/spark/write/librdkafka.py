@@ -23,7 +23,7 @@ NOT_IN_LIBRDKAFKA = ("ssl.enabled.protocols", "ssl.protocol", "ssl.cipher.suites
 
 
 def librdkafka_settings(security: ClientSecurity) -> dict[str, str]:
-    """Its settings. Reads the stores. Raises ConfigError for a store that cannot be read, and for what it cannot do."""
+    """librdkafka's settings; reads the stores. Raises ConfigError for what cannot be read, or that it cannot do."""
     if security.protocol == PLAINTEXT:
         return {}
     settings = {"security.protocol": security.protocol.lower()}
