@@ -6,7 +6,7 @@
 - lake: a stream into a table, `penstock-lake` against the connector and Spark's Parquet sink.
 - sink: a topic written to, exactly once, against the connector's sink, which may write rows twice.
 - upsert: a million keys, half of them new, into a table of a million rows; against MERGE of Delta's own jar, on Spark
-  4.1, the newest that it runs on, and against the same in Spark's own words: the table and the batch joined, the rows
+  4.2, the newest that it runs on, and against the same in Spark's own words: the table and the batch joined, the rows
   that win written to Parquet.
 
 Sessions with two cores and the same settings work one at a time, in turns; medians of the turns are told, and
@@ -51,8 +51,7 @@ ONE_NODE = "transaction.state.log.replication.factor=1\ntransaction.state.log.mi
 """Without these a cluster of one node has no coordinator of transactions."""
 WARM_SHARE, WARM_TURNS = 0.2, 2
 DELTA = "delta"
-DELTA_VERSION, DELTA_SPARK, DELTA_GROUPS = "4.4.0", "4.1.4", "io.delta,io.unitycatalog,org.roaringbitmap"
-"""Delta's newest release, the newest Spark that it runs on (4.2.0 lacks a constructor that it calls), its own jars."""
+DELTA_VERSION, DELTA_GROUPS = "4.4.0", "io.delta,io.unitycatalog,org.roaringbitmap"
 SPARK_AVRO = "org.apache.spark:spark-avro_2.13:4.2.0"
 
 
@@ -266,10 +265,10 @@ def avro_jars() -> list[Path]:
 
 
 def delta_jars() -> list[Path]:
-    """Delta's own jars; the rest of what they need is Spark's."""
+    """Delta's own jars, for the Spark of `matched_python`; the rest of what they need is Spark's."""
     directory = connector.CACHE / f"delta-spark-{DELTA_VERSION}"
     if not directory.exists():
-        minor, _, _ = DELTA_SPARK.rpartition(".")
+        minor, _, _ = connector.VERSION.rpartition(".")
         parts = {"groupId": "io.delta", "artifactId": f"delta-spark_{minor}_2.13", "version": DELTA_VERSION}
         delta = "".join(f"<{tag}>{text}</{tag}>" for tag, text in parts.items())
         pom = connector.CACHE / "delta-spark.xml"
@@ -289,7 +288,7 @@ def sessions_for(parts: Sequence[str]) -> dict[str, tuple[Path, list[Path]]]:
     if CONNECTOR in kinds:
         found[CONNECTOR] = python, [*connector.jars(), *(avro_jars() if "avro" in parts else ())]
     if DELTA in kinds:
-        found[DELTA] = connector.matched_python(sys.executable, DELTA_SPARK), delta_jars()
+        found[DELTA] = connector.matched_python(sys.executable), delta_jars()
     found[SOURCE] = python, []
     return found
 
