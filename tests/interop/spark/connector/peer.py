@@ -107,7 +107,7 @@ def matched_python(python: str) -> Path:
     if ready.exists():
         return interpreter
     run([python, "-m", "venv", "--clear", str(PYTHON)])
-    install = ["-m", "pip", "install", "-q", "--disable-pip-version-check", f"pyspark=={VERSION}"]
+    install = ["-E", "-m", "pip", "install", "-q", "--disable-pip-version-check", f"pyspark=={VERSION}"]
     run([str(interpreter), *install], timeout_s=INSTALL_TIMEOUT_S)
     ready.touch()
     return interpreter
