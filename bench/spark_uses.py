@@ -7,7 +7,7 @@
 - sink: a topic written to, exactly once, against the connector's sink, which may write rows twice.
 - upsert: a million keys, half of them new, into a table of a million rows; against the same in Spark's own words: the
   table and the batch joined, the rows that win written to Parquet.
-- merge, only if it is asked for: the same against MERGE of Delta's own jar, on Spark 4.2, for which it has been released.
+- merge, only if it is asked for: the same against MERGE of Delta's own jar, on Spark 4.2, which it was released for.
   It fetches both.
 
 Sessions with two cores and the same settings work one at a time, in turns; medians of the turns are told, and
