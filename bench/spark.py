@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
 import select
 import shutil
@@ -129,10 +130,12 @@ class Session:
         self.start()
 
     def start(self) -> None:
+        environment = dict(os.environ)
+        if self.command[0] != sys.executable:
+            environment.pop("PYTHONPATH", None)  # it has a Spark of its own, and `peers` may have set ours before it
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         with self.log.open("ab") as file:
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True, cwd=self.log.parent
-            )
+            self.process = subprocess.Popen(self.command, stderr=file, cwd=self.log.parent, env=environment, **pipes)
         self.accounting = psutil.Process(self.process.pid)
         self.version = self.order(**self.first)["spark"]
 

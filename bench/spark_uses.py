@@ -5,9 +5,10 @@
 - json, avro: typed columns of the source, against the connector with `from_json` and `from_avro`.
 - lake: a stream into a table, `penstock-lake` against the connector and Spark's Parquet sink.
 - sink: a topic written to, exactly once, against the connector's sink, which may write rows twice.
-- upsert: a million keys, half of them new, into a table of a million rows; against MERGE of Delta's own jar, on Spark
-  4.1, the newest that it runs on, and against the same in Spark's own words: the table and the batch joined, the rows
-  that win written to Parquet.
+- upsert: a million keys, half of them new, into a table of a million rows; against the same in Spark's own words: the
+  table and the batch joined, the rows that win written to Parquet.
+- merge, only if it is asked for: the same against MERGE of Delta's own jar, on Spark 4.2, which it was released for.
+  It fetches both.
 
 Sessions with two cores and the same settings work one at a time, in turns; medians of the turns are told, and
 ratios are to the first of each table. Each turn is printed as it ends. An order that takes longer than its bound is
@@ -16,6 +17,7 @@ ended, with the threads of its JVM in the log; a part begins no round that its s
     python bench/spark_uses.py                          # at most 8 minutes
     python bench/spark_uses.py --only json,sink --minutes 4 --rounds 5
     python bench/spark_uses.py --scale 0.1              # does it run at all?
+    python bench/spark_uses.py --only merge
 """
 
 from __future__ import annotations
@@ -51,8 +53,7 @@ ONE_NODE = "transaction.state.log.replication.factor=1\ntransaction.state.log.mi
 """Without these a cluster of one node has no coordinator of transactions."""
 WARM_SHARE, WARM_TURNS = 0.2, 2
 DELTA = "delta"
-DELTA_VERSION, DELTA_SPARK, DELTA_GROUPS = "4.4.0", "4.1.4", "io.delta,io.unitycatalog,org.roaringbitmap"
-"""Delta's newest release, the newest Spark that it runs on (4.2.0 lacks a constructor that it calls), its own jars."""
+DELTA_VERSION, DELTA_GROUPS = "4.4.0", "io.delta,io.unitycatalog,org.roaringbitmap"
 SPARK_AVRO = "org.apache.spark:spark-avro_2.13:4.2.0"
 
 
@@ -135,13 +136,17 @@ USES = {
         "A million keys into a table of a million rows of 100 B (zstd)",
         [Case("100 B", 1_000_000, 100)],
         [
-            System("MERGE of delta-spark 4.4", DELTA, "kafka", do="merge"),
             System("a join in Spark, written to Parquet", CONNECTOR, "kafka", do="rewrite"),
             System("upsert into penstock-lake", SOURCE, "penstock", do="upsert"),
         ],
         is_read=False,
     ),
 }
+USES["merge"] = replace(
+    USES["upsert"],
+    systems=[System("MERGE of delta-spark 4.4", DELTA, "kafka", do="merge"), USES["upsert"].systems[1]],
+)
+USUAL = [name for name in USES if name != "merge"]
 Figures = dict[str, dict[str, list[float]]]
 """By case and system the rates, the processor seconds of a million rows, and the seconds of a turn."""
 
@@ -226,7 +231,7 @@ class Bench:
             peer.create_topic(order["topic"], spark.PARTITIONS)
         asked = partial(session.order, within_s=self.bound_s, **order)
         try:
-            if name == "upsert":
+            if name in ("upsert", "merge"):
                 asked(do=f"before_{system.do}")
             cpu = session.cpu_seconds()
             answer = asked(do=system.do)
@@ -266,10 +271,10 @@ def avro_jars() -> list[Path]:
 
 
 def delta_jars() -> list[Path]:
-    """Delta's own jars; the rest of what they need is Spark's."""
+    """Delta's own jars, for the Spark of `matched_python`; the rest of what they need is Spark's."""
     directory = connector.CACHE / f"delta-spark-{DELTA_VERSION}"
     if not directory.exists():
-        minor, _, _ = DELTA_SPARK.rpartition(".")
+        minor, _, _ = connector.VERSION.rpartition(".")
         parts = {"groupId": "io.delta", "artifactId": f"delta-spark_{minor}_2.13", "version": DELTA_VERSION}
         delta = "".join(f"<{tag}>{text}</{tag}>" for tag, text in parts.items())
         pom = connector.CACHE / "delta-spark.xml"
@@ -289,14 +294,14 @@ def sessions_for(parts: Sequence[str]) -> dict[str, tuple[Path, list[Path]]]:
     if CONNECTOR in kinds:
         found[CONNECTOR] = python, [*connector.jars(), *(avro_jars() if "avro" in parts else ())]
     if DELTA in kinds:
-        found[DELTA] = connector.matched_python(sys.executable, DELTA_SPARK), delta_jars()
+        found[DELTA] = connector.matched_python(sys.executable), delta_jars()
     found[SOURCE] = python, []
     return found
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(USES), help="parts, of " + ",".join(USES))
+    parser.add_argument("--only", default=",".join(USUAL), help="parts, of " + ",".join(USES))
     parser.add_argument("--minutes", type=float, default=8, help="the run begins no round that would end later")
     parser.add_argument("--rounds", type=int, default=3, help="of each part, at most")
     parser.add_argument("--scale", type=float, default=1, help="so many times the usual records")

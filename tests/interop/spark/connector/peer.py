@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 VERSION = "4.2.0"
 CACHE = ROOT / ".cache"
 JARS = CACHE / f"spark-kafka-{VERSION}"
+PYTHON = CACHE / f"pyspark-{VERSION}"
 POM = Path(__file__).with_name("pom.xml")
 TOKEN_SOURCES = Path(__file__).with_name("token")
 INSTALL_TIMEOUT_S = 900
@@ -96,17 +97,17 @@ def add_to(spark: SparkSession) -> None:
         spark.sql(f"ADD JAR '{jar}'")
 
 
-def matched_python(python: str, version: str = VERSION) -> Path:
-    """The interpreter of a virtual environment with a Spark of its own, made by `python` when it is not there.
+def matched_python(python: str) -> Path:
+    """The interpreter of a virtual environment with the connector's own Spark, made by `python` when it is not there.
 
     It takes some 450 MB and, from a warm mirror, half a minute.
     """
-    environment = CACHE / f"pyspark-{version}"
-    interpreter, ready = environment / "bin" / "python", environment / "ready"
+    interpreter = PYTHON / "bin" / "python"
+    ready = PYTHON / "ready"
     if ready.exists():
         return interpreter
-    run([python, "-m", "venv", "--clear", str(environment)])
-    install = ["-m", "pip", "install", "-q", "--disable-pip-version-check", f"pyspark=={version}"]
+    run([python, "-m", "venv", "--clear", str(PYTHON)])
+    install = ["-E", "-m", "pip", "install", "-q", "--disable-pip-version-check", f"pyspark=={VERSION}"]
     run([str(interpreter), *install], timeout_s=INSTALL_TIMEOUT_S)
     ready.touch()
     return interpreter
