@@ -59,7 +59,7 @@ from penstock.node.opening import opening
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.purgatory import Purgatory
-from penstock.node.quorum import Quorum, opening
+from penstock.node.quorum import Quorum
 from penstock.node.quorum_calls import QuorumCalls
 from penstock.node.quorums import Quorums
 from penstock.node.replication import Replication

@@ -13,8 +13,8 @@ from typing import Any
 
 from penstock.events import LineBudget, events
 from penstock.node.limits import DENIALS_LOGGED_PER_S, JOURNAL_TEXT_MAX
+from penstock.node.metrics import COUNTER, GAUGE, Sample
 from penstock.node.request import Request
-from penstock.node.samples import COUNTER, GAUGE, Sample
 from penstock.node.scheduler import Scheduler
 from penstock.security.authorizer import Authorizer
 from penstock.security.rights import Right

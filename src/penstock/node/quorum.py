@@ -11,8 +11,7 @@ first record of its new epoch is committed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Protocol
@@ -21,9 +20,7 @@ from uuid import UUID
 from penstock.config.listeners import split_address
 from penstock.config.server import Settings
 from penstock.errors import ConfigError, ErrorCode, StorageError
-from penstock.log.directory import LogDirectory
 from penstock.log.disk import Disk, Operation
-from penstock.log.space import is_full
 from penstock.metadata.delta import MetadataError
 from penstock.metadata.image import MetadataImage
 from penstock.node.committed import CommittedMetadata, ImageObserver, Leadership
@@ -456,13 +453,3 @@ def raft_config(settings: Settings) -> RaftConfig:
         fetch_snapshot_max_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
         auto_join=settings.controller_quorum_auto_join_enable,
     )
-
-
-@contextmanager
-def opening(directory: LogDirectory) -> Iterator[None]:
-    """Turns errors of the disk into a sentence about the metadata log, without which a node does not start."""
-    try:
-        yield
-    except OSError as error:
-        advice = "\n  make room there, and start again" if is_full(error) else ""
-        raise StorageError(f"the metadata log in {directory.path} cannot be opened: {error}{advice}") from error
