@@ -229,6 +229,8 @@ def test_rights(node: Node, client: Client) -> None:
     client.ask(add(producer, ("a", 0)), 3)
     assert (described(client).transaction_state, described(client).topics) == ("Ongoing", [])
     refused[:] = [(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "kafka-cluster")]
+    assert client.ask(init(None), 5).error_code == ErrorCode.NONE, "it may write to some topic"
+    refused.append((AclOperation.WRITE, ResourceType.TOPIC, "any"))
     assert client.ask(init(None), 5).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert begin(client, "other").epoch == 0
     refused[:] = [(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")]
