@@ -45,7 +45,9 @@ BY_THE_GATE = {rights.DESCRIBE_CLUSTER}
 """Asked for by the gate itself, for the bit field of what may be done with the cluster."""
 
 
-ASKED: Any = SimpleNamespace(connection=SimpleNamespace(principal=ANONYMOUS, address="127.0.0.1"))
+ASKED: Any = SimpleNamespace(
+    connection=SimpleNamespace(principal=ANONYMOUS, address="127.0.0.1"), api=SimpleNamespace(name="CreateTopics")
+)
 
 
 def rights_in(file: Path) -> set[Right]:
