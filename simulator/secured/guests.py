@@ -62,6 +62,11 @@ class Guest:
         """Whether a session at a broker may have lasted so long ago, for all that the guest knows."""
         return self.login.may_last(address, self.load.simulation.now_ms - age_ms)
 
+    def knock(self, address: Address) -> None:
+        """Asks one broker, beside everything else."""
+        if self.load.going_on:
+            self.client.ask(address, MetadataRequest(topics=None), METADATA_VERSION, lambda response: None)
+
     def go_on(self) -> None:
         """Asks for something."""
         if not self.load.going_on:

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.errors import ErrorCode
 from penstock.node.request import Request
 from penstock.protocol.acls import CLUSTER_NAME, WILDCARD, Acl, AclOperation, PatternType, PermissionType, ResourceType
+from penstock.security.authorizer import StandardAuthorizer
 from penstock.security.rights import Right
 from simulator.secured.guests import GUEST, Guest
 from simulator.world.checks import check
@@ -80,6 +81,10 @@ class DecisionRules:
             check(False, rule, detail)
 
     def _wanted(self, principal: str, right: Right, name: str) -> bool:
+        """What the ACLs say; nothing before the node has them all, since one that denies may be missing."""
+        authorizer = self._machine.broker.gate.authorizer
+        if not (isinstance(authorizer, StandardAuthorizer) and authorizer.is_loaded):
+            return False
         acls = [acl for _, acl in self._machine.broker.image.acls.by_id.items()]
         instead = right.or_on_cluster
         if instead is not None and allowed(acls, principal, instead, ResourceType.CLUSTER, CLUSTER_NAME):

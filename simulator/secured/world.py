@@ -11,6 +11,7 @@ are super users; on a second one guests and the admin of ACLs log in, and their 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from simulator.cluster.scenarios import Scenario
@@ -25,6 +26,7 @@ SESSION_MS = (2_000, 4_000)
 """Whoever logs in again within a second is refused, as Kafka does it."""
 EARLY_PROBABILITY = 0.5
 """How likely a broker serves guests before it knows the ACLs."""
+KNOCK_MS = 60
 USERS = [ADMIN, *(f"guest-{number}" for number in range(GUESTS))]
 PASSWORDS = " ".join(f'user_{user}="{password(user)}"' for user in USERS)
 MODULE = f"org.apache.kafka.common.security.plain.PlainLoginModule required {PASSWORDS};"
@@ -68,6 +70,14 @@ class SecuredWorld(ClusterWorld):
             "listener.name.guests.plain.sasl.jaas.config": MODULE,
             "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUESTS:SASL_PLAINTEXT",
         }
+
+    def _mend(self, machine: Machine) -> None:
+        """Whoever waits for a broker is there while it starts."""
+        super()._mend(machine)
+        if machine.settings.is_broker:
+            address = machine.address(GUESTS_LISTENER)
+            for guest in self.guests:
+                self.simulation.after_ms(self.random.randrange(KNOCK_MS), partial(guest.knock, address))
 
     def _observe(self, machine: Machine) -> None:
         super()._observe(machine)

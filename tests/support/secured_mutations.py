@@ -98,7 +98,7 @@ MUTATIONS = {
     "expired sessions are served": Mutation(serves_expired_sessions, "secured", 1, (EXPIRED,)),
     "the principal of an Envelope is ignored": Mutation(ignores_the_enveloped_principal, "secured", 1, (WHO,)),
     "kept answers are for everybody": Mutation(keeps_answers_for_everybody, "secured", 1, (UNSEEN,)),
-    "early listeners let all in": Mutation(lets_all_in_at_first, "secured-roles", 1, (BY_THE_IMAGE,)),
+    "early listeners let all in": Mutation(lets_all_in_at_first, "secured", 1, (BY_THE_IMAGE,)),
     "removed ACLs count": Mutation(follows_no_removal, "secured", 1, (BY_THE_IMAGE,)),
     "removals are lost": Mutation(loses_removals, "secured", 1, (SURVIVES,)),
 }
