@@ -7,6 +7,7 @@ them, or ID=URL for one.
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,11 @@ from penstock.config.values import MiB
 from penstock.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from penstock.client.cluster import BrokerState
+
+TOKEN_VARIABLE = "PENSTOCK_METRICS_TOKEN"
 
 TIMEOUT_S = 5
 PAGE_BYTES_MAX = 64 * MiB
@@ -88,11 +93,19 @@ def addresses(options: Sequence[str], brokers: Sequence[BrokerState]) -> dict[in
     return found
 
 
-def read_metrics(url: str) -> dict[str, DirectoryMetrics]:
-    """What a broker says of its directories, by path. Raises UnreachableError."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def read_metrics(url: str, context: SSLContext | None = None) -> dict[str, DirectoryMetrics]:
+    """What a broker says of its directories, by path. Raises UnreachableError.
+
+    `context`: for https, whom to trust and what to show; None: the machine's own trust. The variable TOKEN_VARIABLE
+    has the token, which goes to no address that a broker sends us on to.
+    """
+    request = urllib.request.Request(url)
+    if token := os.environ.get(TOKEN_VARIABLE):
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
+    handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+    opener = urllib.request.build_opener(*handlers)
     try:
-        with opener.open(url, timeout=TIMEOUT_S) as answer:
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
             page = answer.read(PAGE_BYTES_MAX + 1)
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error

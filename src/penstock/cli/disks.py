@@ -26,10 +26,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_bootstrap, add_json, add_option, with_client
+from penstock.cli.common import add_bootstrap, add_json, add_option, security_in, with_client
 from penstock.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from penstock.cli.disk_metrics import DirectoryMetrics
     from penstock.cli.disk_plan import DiskPlan
     from penstock.cli.disk_report import Disk
@@ -47,7 +49,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         parser,
         "--metrics",
         "URL",
-        "address of /metrics, with {host} and {id} for each broker, or ID=URL for one; repeatable",
+        "address of /metrics, with {host} and {id} for each broker, or ID=URL for one; repeatable; the environment's "
+        "PENSTOCK_METRICS_TOKEN goes with it",
         action="append",
         default=[],
     )
@@ -69,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         from penstock.client.log_directories import describe_log_directories
 
         brokers = (await describe_cluster(client)).brokers
-        metrics = await ask_metrics(arguments.metrics, brokers)
+        security = security_in(arguments.command_config, quiet=True)
+        metrics = await ask_metrics(arguments.metrics, brokers, security.context())
         described = await describe_log_directories(client, [broker.id for broker in brokers])
         disks, silent = disks_of(described, metrics), silent_of(described)
         plan = None if arguments.plan is None else await make_plan(client, disks, arguments.moves)
@@ -101,7 +105,9 @@ def check(arguments: argparse.Namespace) -> None:
         raise UsageError("--json and --plan - would both write to the standard output: give --plan a file")
 
 
-async def ask_metrics(options: Sequence[str], brokers: Sequence[BrokerState]) -> dict[int, dict[str, DirectoryMetrics]]:
+async def ask_metrics(
+    options: Sequence[str], brokers: Sequence[BrokerState], context: SSLContext | None
+) -> dict[int, dict[str, DirectoryMetrics]]:
     """What the brokers say on /metrics, by broker and path. One that does not answer is told, and left out."""
     if not options:
         return {}
@@ -109,7 +115,7 @@ async def ask_metrics(options: Sequence[str], brokers: Sequence[BrokerState]) ->
 
     wanted = addresses(options, brokers)
     answers = await asyncio.gather(
-        *(asyncio.to_thread(read_metrics, url) for url in wanted.values()), return_exceptions=True
+        *(asyncio.to_thread(read_metrics, url, context) for url in wanted.values()), return_exceptions=True
     )
     found = {}
     for broker_id, answer in zip(wanted, answers, strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.listeners import Endpoint, Voter, endpoints, protocol_map, voters
+from penstock.config.listeners import Endpoint, Voter, endpoints, protocol_map, split_address, voters
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -230,6 +230,7 @@ def check_listeners(settings: BrokerSettings, given: Mapping[str, str], node_id:
     for name in settings.early_start_listeners or ():
         known = name.upper() in (*names, *controllers)
         require(known, f"early.start.listeners has {name}, which must stand in listeners or controller.listener.names")
+    check_metrics_endpoint(settings, listening)
     return {
         "listener_endpoints": listening,
         "advertised_endpoints": for_clients,
@@ -238,6 +239,18 @@ def check_listeners(settings: BrokerSettings, given: Mapping[str, str], node_id:
         "voters": quorum,
         "security_protocols": protocols,
     }
+
+
+def check_metrics_endpoint(settings: BrokerSettings, listening: Sequence[Endpoint]) -> None:
+    """The HTTP endpoint's certificate is that of a listener that has one, and its token is not sent in clear."""
+    wanted = settings.penstock_metrics_tls_listener.upper()
+    if wanted:
+        has_tls = any(each.listener == wanted and each.security_protocol in ("SSL", "SASL_SSL") for each in listening)
+        require(has_tls, f"penstock.metrics.tls.listener has {wanted}, which must be a listener of this node with TLS")
+    elif settings.penstock_metrics_token is not None and settings.penstock_metrics_listener:
+        host, _ = split_address(settings.penstock_metrics_listener, "penstock.metrics.listener", "127.0.0.1:9644")
+        local = host in ("localhost", "127.0.0.1", "::1")
+        require(local, "penstock.metrics.token would be sent in clear: set penstock.metrics.tls.listener")
 
 
 def controller_endpoints(

@@ -1,11 +1,15 @@
 """The HTTP endpoint of a node: GET /metrics (Prometheus), /healthz (the process works), /readyz (the node serves).
 
-HTTP/1.1 as far as that needs: one GET for each connection, with bounds on its head and its time.
+HTTP/1.1 as far as that needs: one GET for each connection, with bounds on its head and its time. With TLS, a connection
+gets the certificate that is current when it comes; its handshake is on the loop, in steps of a millisecond or two, so
+there are few connections at a time. With a token, /metrics is for those who send it; probes need none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import ssl
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -13,7 +17,13 @@ from typing import TYPE_CHECKING
 from penstock.config.listeners import bracketed, split_address
 from penstock.errors import ConfigError, Report
 from penstock.events import events
-from penstock.server.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_MAX_BYTES, HTTP_TIMEOUT_MS, METRICS_STEP_MS
+from penstock.server.limits import (
+    HTTP_CONNECTIONS_MAX,
+    HTTP_HANDSHAKE_TIMEOUT_S,
+    HTTP_HEAD_MAX_BYTES,
+    HTTP_TIMEOUT_MS,
+    METRICS_STEP_MS,
+)
 from penstock.server.listener import is_loopback
 from penstock.server.metrics import CONTENT_TYPE, PrometheusText
 
@@ -26,6 +36,7 @@ PLAIN = "text/plain; charset=utf-8"
 REASONS = {
     200: "OK",
     400: "Bad Request",
+    401: "Unauthorized",
     404: "Not Found",
     405: "Method Not Allowed",
     500: "Internal Server Error",
@@ -41,7 +52,8 @@ def log_it(what: str, error: Exception) -> None:
 class HttpEndpoint:
     """Serves `samples()` as metrics, and `ready()` as readiness, with lines of `notes()` about what is still under way.
 
-    `report` gets the errors of these.
+    `report` gets the errors of these. `context`: TLS for the next connection; None: there is no TLS. `token`: what
+    `Authorization: Bearer` must be for the metrics.
     """
 
     def __init__(
@@ -50,11 +62,16 @@ class HttpEndpoint:
         ready: Callable[[], bool],
         report: Report = log_it,
         notes: Callable[[], Iterable[str]] = tuple,
+        *,
+        context: Callable[[], ssl.SSLContext] | None = None,
+        token: str | None = None,
     ) -> None:
         self._samples = samples
         self._ready = ready
         self._report = report
         self._notes = notes
+        self._context = context
+        self._token = None if token is None else token.encode()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._gathering = asyncio.Lock()
@@ -66,8 +83,9 @@ class HttpEndpoint:
             self._server = await asyncio.start_server(self._serve, host or None, port, limit=HTTP_HEAD_MAX_BYTES)
         except OSError as error:
             raise ConfigError(f"penstock.metrics.listener: cannot listen on {address}: {error.strerror}") from error
-        if not is_loopback(host):
-            logger.warning("metrics are open to the network", address=address)
+        if not is_loopback(host) and (self._context is None or self._token is None):
+            lacking = "encryption" if self._context is None else "a token"
+            logger.warning(f"metrics are open to the network without {lacking}", address=address)
         return f"{bracketed(host)}:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
@@ -88,6 +106,8 @@ class HttpEndpoint:
             task.add_done_callback(self._tasks.discard)
             try:
                 async with asyncio.timeout(HTTP_TIMEOUT_MS / 1000):
+                    if self._context is not None:
+                        await writer.start_tls(self._context(), ssl_handshake_timeout=HTTP_HANDSHAKE_TIMEOUT_S)
                     for piece in await self._answer(await reader.readuntil(b"\r\n\r\n")):
                         writer.write(piece)
                         await writer.drain()
@@ -106,12 +126,24 @@ class HttpEndpoint:
         if method not in ("GET", "HEAD"):
             return response(405, "only GET\n")
         path = target.split("?", 1)[0]
+        if path == "/metrics" and not self._may_see_metrics(head):
+            return response(401, "the token is missing or wrong (penstock.metrics.token)\n")
         try:
             answer = await self._get(path)
         except Exception as error:
             self._report(f"GET {path}", error)
             answer = response(500, "a bug; see the log\n")
         return answer[:1] if method == "HEAD" else answer
+
+    def _may_see_metrics(self, head: bytes) -> bool:
+        if self._token is None:
+            return True
+        for line in head.split(b"\r\n")[1:]:
+            name, _, value = line.partition(b":")
+            if name.lower() == b"authorization":
+                scheme, _, sent = value.strip().partition(b" ")
+                return scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), self._token)
+        return False
 
     async def _get(self, path: str) -> Sequence[bytes]:
         if path == "/metrics":
@@ -149,4 +181,6 @@ def response_of(status: int, body: Sequence[bytes], content_type: str) -> Sequen
     """A whole response whose body is in pieces."""
     size_bytes = sum(map(len, body))
     head = f"HTTP/1.1 {status} {REASONS[status]}\r\nContent-Type: {content_type}\r\nContent-Length: {size_bytes}\r\n"
+    if status == 401:
+        head += "WWW-Authenticate: Bearer\r\n"
     return [f"{head}Connection: close\r\n\r\n".encode(), *body]

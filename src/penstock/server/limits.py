@@ -83,6 +83,8 @@ HTTP_HEAD_MAX_BYTES = 8 * KiB
 """Request line and headers on the metrics endpoint."""
 METRICS_STEP_MS = 2
 """How long a scrape works before others have their turn."""
+HTTP_HANDSHAKE_TIMEOUT_S = 2
+"""How long a TLS handshake with the HTTP endpoint may take."""
 HTTP_TIMEOUT_MS = 10_000
 """How long a request on the metrics endpoint may take to arrive and its answer to be read."""
 LATE_MAX_MS = 1_000

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from random import Random, SystemRandom
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -246,8 +247,19 @@ class Server:
         from penstock.server.http import HttpEndpoint
 
         bugs = self.broker.bugs.of("connection")
-        self._http = HttpEndpoint(self.samples, lambda: self.ready, bugs, self.recoveries)
-        self.http_address = await self._http.start(self.settings.penstock_metrics_listener)
+        settings, tls = self.settings, self._tls
+        listener = settings.penstock_metrics_tls_listener
+        assert tls is not None
+        context = partial(tls.context, listener) if listener else None
+        self._http = HttpEndpoint(
+            self.samples,
+            lambda: self.ready,
+            bugs,
+            self.recoveries,
+            context=context,
+            token=settings.penstock_metrics_token,
+        )
+        self.http_address = await self._http.start(settings.penstock_metrics_listener)
 
     async def _close(self) -> None:
         if self._looking is not None:

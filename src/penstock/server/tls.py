@@ -205,6 +205,12 @@ class Tls:
         assert self._handshakes is not None
         return TlsTransport(sock, context, self._handshakes, host)
 
+    def context(self, listener: str) -> ssl.SSLContext:
+        """What new connections of clients to a listener that speaks TLS use now."""
+        context = self._listeners[listener.upper()].contexts.server
+        assert context is not None, "only a listener of this node has one"
+        return context
+
     def days_left(self) -> Mapping[str, float]:
         """Days until each listener's certificate expires."""
         found = {name: tls.days_left() for name, tls in self._listeners.items()}

@@ -155,7 +155,7 @@ def test_what_an_old_broker_does_not_tell_is_left_open(say: Say) -> None:
 def test_metrics_add_reserve_rate_and_uncleanable(
     say: Say, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(disk_metrics, "read_metrics", lambda _: disk_metrics.parse(PAGE))
+    monkeypatch.setattr(disk_metrics, "read_metrics", lambda url, context: disk_metrics.parse(PAGE))
     code, out, error = say({1: (state(),)}, "--metrics", "http://{host}:9644/metrics", "--top", 0)
     assert (code, error) == (1, "")
     assert out.splitlines()[1].split()[-7:] == ["256", "MiB", "1.5", "KiB", "2", "(7", "B)"]
@@ -180,7 +180,7 @@ def test_samples_are_read_by_path() -> None:
 
 
 def test_which_logs_cannot_be_cleaned_is_told_with_the_reason(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_metrics, "read_metrics", lambda _: disk_metrics.parse(PAGE))
+    monkeypatch.setattr(disk_metrics, "read_metrics", lambda url, context: disk_metrics.parse(PAGE))
     asked = ("--metrics", "http://{host}:9644/metrics", "--top", 0)
     _, out, _ = say({1: (state(),)}, *asked)
     assert out.splitlines()[2:] == [

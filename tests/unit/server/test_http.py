@@ -26,7 +26,7 @@ SAMPLES = [
 class Endpoint:
     """The endpoint on a loop of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, **given: Any) -> None:
         self.ready = False
         self.samples: Iterable[Sample] = SAMPLES
         self.bugs: list[str] = []
@@ -37,6 +37,7 @@ class Endpoint:
             lambda: self.ready,
             lambda what, error: self.bugs.append(f"{what}: {error}"),
             lambda: self.notes,
+            **given,
         )
         self.address = self.loop.run_until_complete(self.endpoint.start("127.0.0.1:0"))
         self.port = int(self.address.rpartition(":")[2])
@@ -205,3 +206,33 @@ def test_the_shells_samples_of_one_name_follow_each_other(world: Any) -> None:
     types = [line for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(types) == len(set(types))
     assert "penstock_loop_turn_quantile_seconds" in text
+
+
+@pytest.fixture
+def guarded() -> Iterator[Endpoint]:
+    made = Endpoint(token="s3cret")
+    yield made
+    made.loop.run_until_complete(made.endpoint.stop())
+    made.loop.close()
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"", b"401"),
+        (b"Authorization: Bearer wrong\r\n", b"401"),
+        (b"Authorization: Basic s3cret\r\n", b"401"),
+        (b"Authorization: Bearer \r\n", b"401"),
+        (b"authorization:  bearer s3cret \r\n", b"200"),
+        (b"Accept: */*\r\nAuthorization: Bearer s3cret\r\n", b"200"),
+    ],
+)
+def test_metrics_are_for_those_who_send_the_token(guarded: Endpoint, header: bytes, status: bytes) -> None:
+    answer = guarded.ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n")
+    assert answer.split(b" ")[1] == status
+    assert (b"messagesin" in answer) == (status == b"200")
+    assert (b"WWW-Authenticate: Bearer" in answer) == (status == b"401")
+
+
+def test_probes_need_no_token(guarded: Endpoint) -> None:
+    assert guarded.ask(b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.config.broker.log import default_of
 from penstock.config.setting import CLUSTER, Group, Setting
 from penstock.config.topic import TopicConfig
-from penstock.config.values import INT, LONG, STRING, MiB
+from penstock.config.values import INT, LONG, PASSWORD, STRING, MiB, Password
 
 
 class OwnSettings(Group):
@@ -53,4 +53,12 @@ class OwnSettings(Group):
     ).documented("Threads that TLS handshakes run in, so that they hold up nothing else.")
     penstock_metrics_listener = Setting("penstock.metrics.listener", STRING, default="").documented(
         "Address of the HTTP endpoint with /metrics, /healthz and /readyz, host:port; empty for none."
+    )
+    penstock_metrics_tls_listener = Setting("penstock.metrics.tls.listener", STRING, default="").documented(
+        "The listener whose certificate, trust and ssl.client.auth the HTTP endpoint has, too; it then speaks HTTPS. "
+        "Empty: it speaks HTTP."
+    )
+    penstock_metrics_token = Setting[Password | None]("penstock.metrics.token", PASSWORD, default=None).documented(
+        "What whoever asks for /metrics must send, as Authorization: Bearer TOKEN. Unset: nothing. It needs "
+        "penstock.metrics.tls.listener unless the endpoint is on loopback."
     )
