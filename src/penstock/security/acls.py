@@ -14,6 +14,9 @@ ACLs are counted: of two records of one ACL, the removal of one leaves the other
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain
+from typing import TypeVar
 
 from penstock.protocol.acls import EVERYBODY, WILDCARD, Acl, AclOperation, PatternType, PermissionType
 
@@ -29,6 +32,14 @@ IMPLIED = {
     AclOperation.ALTER_CONFIGS: DESCRIBE_CONFIGS_BIT,
 }
 """What else an allowing ACL for an operation allows, as bits."""
+
+KINDS = tuple(
+    (operation, permission)
+    for operation in AclOperation
+    if operation >= AclOperation.ALL
+    for permission in (PermissionType.ALLOW, PermissionType.DENY)
+)
+"""What an ACL can say: its operation and permission."""
 
 Masks = tuple[int, int]
 """Operations that are allowed, and operations that are denied: bit n is the operation with code n."""
@@ -60,14 +71,12 @@ class Entry:
         assert now >= 0, "only an ACL that was added is removed"
         if now:
             self._counts[key] = now
+            allowed, denied = self.everywhere if host == WILDCARD else self.by_host.get(host, NOTHING)
+            allows, denies = masks_of(operation, permission)
+            allowed, denied = allowed | allows, denied | denies
         else:
             del self._counts[key]
-        allowed = denied = 0
-        for other, of_operation, of_permission in self._counts:
-            if other == host:
-                allows, denies = masks_of(of_operation, of_permission)
-                allowed |= allows
-                denied |= denies
+            allowed, denied = self._counted(host)
         if host == WILDCARD:
             self.everywhere = (allowed, denied)
         elif allowed or denied:
@@ -76,21 +85,22 @@ class Entry:
             self.by_host.pop(host, None)
         return bool(self._counts)
 
+    def _counted(self, host: str) -> Masks:
+        """The masks of a host, made anew: what is asked is what there may be, and not each of the pattern's hosts."""
+        allowed = denied = 0
+        for operation, permission in KINDS:
+            if (host, operation, permission) in self._counts:
+                allows, denies = masks_of(operation, permission)
+                allowed |= allows
+                denied |= denies
+        return allowed, denied
+
     def masks(self, host: str) -> Masks:
         """What holds for requests from a host."""
         own = self.by_host.get(host) if self.by_host else None
         if own is None:
             return self.everywhere
         return own[0] | self.everywhere[0], own[1] | self.everywhere[1]
-
-    def of(self, host: str, operation: int) -> tuple[bool, bool]:
-        """Whether ACLs for this operation itself, or for ALL, allow and deny it: without what others imply."""
-        allowed = denied = False
-        for of_host, of_operation, permission in self._counts:
-            if of_host in (host, WILDCARD) and of_operation in (operation, AclOperation.ALL):
-                allowed = allowed or permission == PermissionType.ALLOW
-                denied = denied or permission == PermissionType.DENY
-        return allowed, denied
 
 
 class Patterns:
@@ -162,6 +172,36 @@ class Patterns:
         return any(name[:length] in self.prefixes for length in self.lengths if length <= size)
 
 
+class OwnPatterns(Patterns):
+    """The ACLs of one principal for one type of resource; also by what they say, to find any that says something."""
+
+    __slots__ = ("_saying",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._saying: dict[tuple[str, int, int, int], dict[str, int]] = {}
+
+    def add(self, acl: Acl, count: int) -> None:
+        super().add(acl, count)
+        key = (acl.host, acl.operation, acl.permission, acl.pattern_type)
+        names = self._saying.setdefault(key, {})
+        now = names.get(acl.name, 0) + count
+        if now:
+            names[acl.name] = now
+            return
+        del names[acl.name]
+        if not names:
+            del self._saying[key]
+
+    def saying(self, host: str, operation: int, permission: int, pattern_type: int) -> Iterator[Collection[str]]:
+        """The names in ACLs for this operation itself, or for ALL, that count at a host: not what others imply."""
+        for of_host in (host, WILDCARD):
+            for of_operation in (operation, AclOperation.ALL):
+                names = self._saying.get((of_host, of_operation, permission, pattern_type))
+                if names:
+                    yield names
+
+
 class AclIndex:
     """The ACLs of a cluster. `add` and `remove` cost as little as a look-up."""
 
@@ -169,8 +209,8 @@ class AclIndex:
 
     def __init__(self) -> None:
         self.count = 0
-        self._principals: dict[str, dict[int, Patterns]] = {}
-        self._everybody: dict[int, Patterns] = {}
+        self._principals: dict[str, dict[int, OwnPatterns]] = {}
+        self._everybody: dict[int, OwnPatterns] = {}
         self._all: dict[int, Patterns] = {}
 
     def add(self, acl: Acl) -> None:
@@ -184,13 +224,8 @@ class AclIndex:
     def _change(self, acl: Acl, count: int) -> None:
         everybody = acl.principal == EVERYBODY
         of_principal = self._everybody if everybody else self._principals.setdefault(acl.principal, {})
-        for of_type in (of_principal, self._all):
-            patterns = of_type.get(acl.resource_type)
-            if patterns is None:
-                patterns = of_type[acl.resource_type] = Patterns()
-            patterns.add(acl, count)
-            if not patterns:
-                del of_type[acl.resource_type]
+        change(of_principal, OwnPatterns, acl, count)
+        change(self._all, Patterns, acl, count)
         if not of_principal and not everybody:
             del self._principals[acl.principal]
         self.count += count
@@ -216,28 +251,41 @@ class AclIndex:
         """Whether there may be a resource of this type on which a principal may do something (KIP-679).
 
         A `*` that is denied denies all, a `*` that is allowed allows; otherwise there must be an allowed pattern that
-        no denied one covers. Costs the number of the principal's ACLs.
+        no denied one covers. The first such ends the search, so it is long only where many allowed ones are covered.
         """
-        found = [self._everybody.get(resource_type), self._principals.get(principal, {}).get(resource_type)]
-        tables = [each for each in found if each is not None]
-        literals: dict[str, list[bool]] = {}
-        prefixes: dict[str, list[bool]] = {}
-        for patterns in tables:
-            for entries, into in ((patterns.literals, literals), (patterns.prefixes, prefixes)):
-                for name, entry in entries.items():
-                    allowed, denied = entry.of(host, operation)
-                    if allowed or denied:
-                        both = into.setdefault(name, [False, False])
-                        both[0] = both[0] or allowed
-                        both[1] = both[1] or denied
-        allowed, denied = literals.pop(WILDCARD, (False, False))
-        if denied or allowed:
-            return not denied
-        denied_prefixes = {name for name, (_, denies) in prefixes.items() if denies}
+        of_principal = self._everybody.get(resource_type), self._principals.get(principal, {}).get(resource_type)
+        tables = [each for each in of_principal if each is not None]
+
+        def saying(permission: int, pattern_type: int) -> list[Collection[str]]:
+            return [names for each in tables for names in each.saying(host, operation, permission, pattern_type)]
+
+        denied = saying(PermissionType.DENY, PatternType.LITERAL)
+        allowed = saying(PermissionType.ALLOW, PatternType.LITERAL)
+        if any(WILDCARD in names for names in denied):
+            return False
+        if any(WILDCARD in names for names in allowed):
+            return True
+        denied_prefixes = saying(PermissionType.DENY, PatternType.PREFIXED)
+        lengths = {length for each in tables for length in each.lengths} if denied_prefixes else ()
 
         def covered(name: str) -> bool:
-            return any(name[:length] in denied_prefixes for length in range(1, len(name) + 1))
+            starts = (name[:length] for length in lengths if length <= len(name))
+            return any(start in names for start in starts for names in denied_prefixes)
 
-        return any(allows and not denies and not covered(name) for name, (allows, denies) in literals.items()) or any(
-            allows and not covered(name) for name, (allows, _) in prefixes.items()
+        literals, prefixes = chain(*allowed), chain(*saying(PermissionType.ALLOW, PatternType.PREFIXED))
+        return any(not covered(name) and not any(name in names for names in denied) for name in literals) or any(
+            not covered(name) for name in prefixes
         )
+
+
+P = TypeVar("P", bound=Patterns)
+
+
+def change(tables: dict[int, P], make: Callable[[], P], acl: Acl, count: int) -> None:
+    """Adds an ACL to the table of its type of resource, or removes it; an empty table goes."""
+    patterns = tables.get(acl.resource_type)
+    if patterns is None:
+        patterns = tables[acl.resource_type] = make()
+    patterns.add(acl, count)
+    if not patterns:
+        del tables[acl.resource_type]

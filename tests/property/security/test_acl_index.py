@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.protocol.acls import Acl, AclOperation, PatternType, PermissionType, ResourceType
+from penstock.security.acls import AclIndex
 from penstock.security.authorizer import Principal, StandardAuthorizer
 
 NAMES = st.text(alphabet="ab*", min_size=1, max_size=4)
@@ -84,3 +85,42 @@ def test_decisions_are_those_of_a_walk(
                 about = [acl for acl in remaining if applies(acl, resource, name)]
                 expected = walked(about, who, host, operation, allow_everyone=allow_everyone)
                 assert decided is expected, (who, host, resource, name, remaining)
+
+
+def walked_any(acls: list[Acl], who: str, host: str, operation: AclOperation) -> bool:
+    """KIP-679's decision about any topic, by looking at each ACL: what Kafka's Authorizer does by default."""
+
+    def names(permission: PermissionType, pattern: PatternType) -> set[str]:
+        return {
+            acl.name
+            for acl in acls
+            if (acl.resource_type, acl.permission, acl.pattern_type) == (ResourceType.TOPIC, permission, pattern)
+            and acl.principal in (who, "User:*")
+            and acl.host in (host, "*")
+            and acl.operation in (operation, AclOperation.ALL)
+        }
+
+    denied, denied_prefixes = (names(PermissionType.DENY, each) for each in (PatternType.LITERAL, PatternType.PREFIXED))
+    allowed, allowed_prefixes = (
+        names(PermissionType.ALLOW, each) for each in (PatternType.LITERAL, PatternType.PREFIXED)
+    )
+    if "*" in denied or "*" in allowed:
+        return "*" not in denied
+    return any(
+        not any(name.startswith(prefix) for prefix in denied_prefixes) for name in (allowed - denied) | allowed_prefixes
+    )
+
+
+@given(st.lists(ACLS, max_size=12), st.lists(st.integers(0, 11), max_size=8))
+def test_a_right_on_any_topic_is_found_as_by_a_walk(acls: list[Acl], removals: list[int]) -> None:
+    index, operation = AclIndex(), AclOperation.WRITE
+    left = dict(enumerate(acl._replace(operation=operation) for acl in acls))
+    for acl in left.values():
+        index.add(acl)
+    for number in removals:
+        if number in left:
+            index.remove(left.pop(number))
+    for who in USERS:
+        for host in HOSTS:
+            expected = walked_any(list(left.values()), who, host, operation)
+            assert index.allows_any(who, host, ResourceType.TOPIC, operation) is expected, (who, host, left)

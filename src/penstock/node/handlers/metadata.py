@@ -271,11 +271,12 @@ def list_some(node: Broker, request: Request[MetadataRequest], listing: Listing)
     """Describes the next topics. Returns whether that was the last of them."""
     partitions = 0
     for topic in listing.remaining:
+        partitions += NAME_AS_PARTITIONS
         if node.gate.shows(request, DESCRIBE_TOPIC, topic.name):
             listing.topics.append(described(node, request, topic, listing.image))
             partitions += len(topic.partitions)
-            if partitions >= METADATA_PARTITIONS_PER_STEP:
-                return False
+        if partitions >= METADATA_PARTITIONS_PER_STEP:
+            return False
     return True
 
 
