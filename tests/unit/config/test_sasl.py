@@ -120,7 +120,7 @@ def test_a_listener_may_be_called_as_a_mechanism_is() -> None:
             "inter.broker.listener.name": "PLAIN",
             "listener.name.plain.plain.sasl.jaas.config": USERS,
             "listener.name.sasl.plain.sasl.jaas.config": USERS,
-            **{name: None for name in OF_LISTENERS},
+            **dict.fromkeys(OF_LISTENERS),
         }
     ).sasl
     assert list(sasl.listeners) == ["PLAIN", "SASL"]
