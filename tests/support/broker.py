@@ -26,6 +26,7 @@ from penstock.log.events import LogEvent
 from penstock.metadata import topics
 from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint
+from penstock.metadata.result import MetadataMessage
 from penstock.node.broker import Broker
 from penstock.node.effects import Close, PauseReading, ResumeReading, Run, Send
 from penstock.node.handlers import registry
@@ -139,10 +140,12 @@ class Node:
         authorizer: Authorizer | None = None,
         handlers: Mapping[ApiKey, Handler[Broker]] = MappingProxyType({}),
         properties: Mapping[str, str] = MappingProxyType({}),
+        users: Sequence[MetadataMessage] = (),
         **settings: Any,
     ) -> None:
         """`release` is the metadata.version to format with, `features` the levels of others; `handlers` take the place
         of the node's own. `properties` are those that no attribute of the settings has, such as those of a listener.
+        `users` are records of those that it is formatted with.
         """
         self.handlers = handlers
         self.now_ms = START_MS
@@ -172,6 +175,7 @@ class Node:
                 feature_levels=features,
                 standalone=True,
                 controller=VoterEndpoint("CONTROLLER", "127.0.0.1", 9093),
+                users=users,
             ),
             self.random,
             self.now_ms,
@@ -181,6 +185,13 @@ class Node:
 
     def start(self) -> None:
         """Boots until the broker is ready."""
+        self.boot()
+        self.run()
+        self.settle()
+        assert self.broker.ready, "the node did not come up"
+
+    def boot(self) -> None:
+        """Reads the directories, and gets no further."""
         self.broker = Broker(
             self.settings,
             [
@@ -197,9 +208,6 @@ class Node:
         self.clients = {}
         self.waiting_operations = []
         self.broker.start([Endpoint("PLAINTEXT", "127.0.0.1", 9092)], self.now_ms)
-        self.run()
-        self.settle()
-        assert self.broker.ready, "the node did not come up"
 
     def stop(self) -> None:
         """A clean stop."""

@@ -104,7 +104,10 @@ def split_entry(line: str) -> tuple[str, str]:
 
 
 def unescape(text: str) -> str:
-    """Resolves backslash escapes. Raises ValueError for a malformed \\u escape."""
+    """Resolves backslash escapes. Two \\u escapes may make one character, as Java writes those beyond 16 bits.
+
+    Raises ValueError for a malformed \\u escape.
+    """
     if "\\" not in text:
         return text
     parts = []
@@ -126,4 +129,7 @@ def unescape(text: str) -> str:
         elif character == "\\":
             continue
         parts.append(character)
-    return "".join(parts)
+    try:
+        return "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise ValueError("half a character: beyond \\uFFFF one is written as two escapes") from None

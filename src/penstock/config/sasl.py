@@ -94,8 +94,8 @@ class SaslReader:
     def _check_names(self, given: Iterable[str]) -> None:
         """Refuses JAAS configurations without a mechanism, which Kafka ignores with a warning."""
         for name in given:
-            mechanism = name.removesuffix(f".{JAAS}").rpartition(".")[2].upper()
-            if name == JAAS or (name.startswith(PREFIX) and name.endswith(f".{JAAS}") and mechanism in self._protocols):
+            listener = name.removeprefix(PREFIX).removesuffix(f".{JAAS}").upper()
+            if name == JAAS or (name.startswith(PREFIX) and name.endswith(f".{JAAS}") and listener in self._protocols):
                 raise ConfigError(
                     f"{name} belongs to no mechanism of a listener: it must be like listener.name.internal.plain.{JAAS}"
                 )

@@ -23,6 +23,9 @@ from penstock.protocol.messages.metadata.remove_user_scram_credential_record imp
 from penstock.protocol.messages.metadata.user_scram_credential_record import UserScramCredentialRecord
 
 DELETE_MISSING = "Attempt to delete a user credential that does not exist"
+KEY_POSITION = 1
+KEYS = (bytes([UserScramCredentialRecord.KEY]), bytes([RemoveUserScramCredentialRecord.KEY]))
+"""The types of the records, and where a value has them (`protocol.record_frames`)."""
 TWICE = "A user credential cannot be altered twice in the same request"
 
 
@@ -181,11 +184,16 @@ def described(
     return answers
 
 
-def credentials_in(records: Iterable[MetadataMessage]) -> Credentials:
-    """The credentials that records set which delete none: those that a node was formatted with."""
-    credentials: Credentials = PersistentMap()
+def changed_by(credentials: Credentials, records: Iterable[MetadataMessage]) -> Credentials:
+    """The credentials after records, of which others than those of credentials change nothing."""
     for record in records:
         if record.NAME == "UserScramCredentialRecord":
-            key = (record.mechanism, record.name)
-            credentials = credentials.set(key, ScramCredential.of(record))
+            credentials = credentials.set((record.mechanism, record.name), ScramCredential.of(record))
+        elif record.NAME == "RemoveUserScramCredentialRecord":
+            credentials = credentials.remove((record.mechanism, record.name))
     return credentials
+
+
+def is_of_credential(value: bytes) -> bool:
+    """Whether the value of a metadata record sets or removes a credential; quicker than to decode it."""
+    return value[KEY_POSITION : KEY_POSITION + 1] in KEYS

@@ -34,7 +34,7 @@ from penstock.log.space import is_full
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import Endpoint, MetadataImage
-from penstock.metadata.scram import credentials_in
+from penstock.metadata.scram import changed_by
 from penstock.node.audit import Audit
 from penstock.node.bugs import Bugs
 from penstock.node.calls import Calls
@@ -122,7 +122,8 @@ class Broker:
         state = self.state = NodeState(settings, metadata_directory)
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
-        mechanisms = Mechanisms(lambda: state.settings.sasl, lambda: state.scram_credentials, nonces or random)
+        users = lambda: self.quorum.metadata.scram_credentials  # noqa: E731
+        mechanisms = Mechanisms(lambda: state.settings.sasl, users, nonces or random)
         self.calls = Calls(
             state,
             scheduler,
@@ -301,7 +302,6 @@ class Broker:
         self.quorums.add(self.quorum)
         with opening(directory):
             bootstrap = read_bootstrap(disk)
-        self.state.first_credentials = credentials_in(bootstrap)
         controller = self.controller = ControllerNode(
             self.state.settings,
             self.quorum,
@@ -326,7 +326,8 @@ class Broker:
             ),
         )
         with opening(directory):
-            self.quorum.start(now_ms, controller, found)
+            first = changed_by(self.image.scram_credentials, bootstrap)
+            self.quorum.start(now_ms, controller, found, first_credentials=first)
         self.logs.unmark(now_ms)
         self.lifecycle.start(now_ms)
 

@@ -7,12 +7,16 @@ of partitions change, still serves others. When the leadership is lost, replayin
 published image ends.
 
 Each node writes its own checkpoints.
+
+Controllers log in to each other before they can agree on what is committed, perhaps with SCRAM. So the users that a
+node knows after a start are those of its whole log, until what is committed reaches the end that it had then; with no
+metadata in it, those that the node was formatted with.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.metadata.delta import MetadataDelta
@@ -21,6 +25,7 @@ from penstock.metadata.features import METADATA_VERSIONS
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.metadata.loader import MetadataLoader, Publication
 from penstock.metadata.records import decode_records, encode_records, image_records
+from penstock.metadata.scram import Credentials, changed_by, is_of_credential
 from penstock.node.limits import CHECKPOINT_RETRY_MS, METADATA_RECORDS_PER_STEP
 from penstock.raft.checkpoint import Checkpoint, CheckpointId, LogBatch, checkpoint_batches
 from penstock.raft.topic import METADATA
@@ -82,6 +87,8 @@ class CommittedMetadata:
         self._bytes_since_checkpoint = 0
         self._checkpoint_due_ms: int | None = None
         self._checkpoint_running = False
+        self._found_credentials: Credentials | None = None
+        self._found_until = 0
         self._storage: Storage
         self._history: QuorumHistory
 
@@ -92,6 +99,31 @@ class CommittedMetadata:
         self._history = history
 
     # Loading
+
+    def find_credentials(
+        self, first: Credentials, found: tuple[CheckpointId, Checkpoint] | None, batches: Sequence[LogBatch]
+    ) -> None:
+        """Takes the users from a checkpoint and the log after it, committed or not; `first` if there is nothing."""
+        values = [] if found is None else list(found[1].values)
+        for batch in batches:
+            values += batch.values
+        if values:
+            changes = decode_records(filter(is_of_credential, values), METADATA.directory)
+            first = changed_by(EMPTY_IMAGE.scram_credentials, changes)
+        self._found_credentials = first
+        self._found_until = self._storage.end_offset
+
+    @property
+    def scram_credentials(self) -> Credentials:
+        """The users of SCRAM, see the module's head."""
+        found = self._found_credentials
+        return self.image.scram_credentials if found is None else found
+
+    def _forget_found_credentials(self) -> None:
+        """Lets the users of the image count once that has all that was found at the start and was not cut off since."""
+        image = self.image
+        if image.features and image.offset + 1 >= min(self._found_until, self._storage.end_offset):
+            self._found_credentials = None
 
     def load_checkpoint(self, checkpoint_id: CheckpointId, checkpoint: Checkpoint) -> None:
         """Loads a checkpoint at start; everything in it is committed."""
@@ -181,6 +213,7 @@ class CommittedMetadata:
     def _publish(self, publications: list[Publication], now_ms: int) -> None:
         for old, new, delta in publications:
             self.image = new
+            self._forget_found_credentials()
             self._observer.image_published(old, new, delta, now_ms)
 
     def appended(self, size_bytes: int) -> None:

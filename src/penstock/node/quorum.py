@@ -22,7 +22,8 @@ from penstock.config.server import Settings
 from penstock.errors import ConfigError, ErrorCode, StorageError
 from penstock.log.disk import Disk, Operation
 from penstock.metadata.delta import MetadataError
-from penstock.metadata.image import MetadataImage
+from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
+from penstock.metadata.scram import Credentials
 from penstock.node.committed import CommittedMetadata, ImageObserver, Leadership
 from penstock.node.request import Request
 from penstock.protocol.message import Message
@@ -152,19 +153,27 @@ class Quorum:
 
     # Start
 
-    def start(self, now_ms: int, leadership: Leadership, endpoints: Sequence[VoterEndpoint] = ()) -> None:
+    def start(
+        self,
+        now_ms: int,
+        leadership: Leadership,
+        endpoints: Sequence[VoterEndpoint] = (),
+        *,
+        first_credentials: Credentials = EMPTY_IMAGE.scram_credentials,
+    ) -> None:
         """Reads the directory and begins to take part. Blocks on the disk; called once, before anything is served.
 
-        `leadership` is this node's controller, `endpoints` are where it is reached. Raises StorageError or ConfigError,
-        in one line, for a directory that cannot be used: damaged before its committed end, a record or feature level
-        that is not supported, a quorum that this controller cannot belong to.
+        `leadership` is this node's controller, `endpoints` are where it is reached, `first_credentials` those that the
+        node was formatted with. Raises StorageError or ConfigError, in one line, for a directory that cannot be used:
+        damaged before its committed end, a record or feature level that is not supported, a quorum that this controller
+        cannot belong to.
         """
         self._now_ms = now_ms
         self._driver = Driver(
             self._disk,
             self.settings,
             self,
-            lambda storage: self._prepare(storage, leadership, endpoints),
+            lambda storage: self._prepare(storage, leadership, endpoints, first_credentials),
             config=raft_config(self.settings),
             randoms=(self._random, self._random),
             wall=self.wall,
@@ -173,11 +182,16 @@ class Quorum:
         self._driver.start(now_ms)
 
     def _prepare(
-        self, storage: Storage, leadership: Leadership, endpoints: Sequence[VoterEndpoint]
+        self,
+        storage: Storage,
+        leadership: Leadership,
+        endpoints: Sequence[VoterEndpoint],
+        first_credentials: Credentials,
     ) -> tuple[Identity, QuorumHistory]:
         """Loads the newest checkpoint, and the log after it if this node, as the only voter, has committed it."""
         history, found, batches = read(storage, self._static_voters())
         self.metadata.open(storage, history, leadership)
+        self.metadata.find_credentials(first_credentials, found, batches)
         if found is not None:
             self.metadata.load_checkpoint(*found)
         if list(history.voters.voters) == [self.local.id]:

@@ -9,8 +9,6 @@ from penstock.config.topic import TopicConfig
 from penstock.log.directory import LogDirectory
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.image import EMPTY_IMAGE, BrokerRegistration, MetadataImage
-from penstock.metadata.persistent import PersistentMap
-from penstock.metadata.scram import Credentials
 from penstock.node.outgoing import Peer
 
 
@@ -24,7 +22,6 @@ class NodeState:
         broker_epoch: of this broker's last registration; -1 before the first is granted.
         ready: the node leads its partitions and serves.
         stopping: a clean stop has begun. stopped: it is complete.
-        first_credentials: those that the node was formatted with.
         failure: why the node cannot go on; None while it can.
     """
 
@@ -37,7 +34,6 @@ class NodeState:
     stopping: bool = False
     stopped: bool = False
     failure: Exception | None = None
-    first_credentials: Credentials = field(default_factory=PersistentMap)
 
     def __post_init__(self) -> None:
         self.node_id = self.settings.node_id
@@ -55,13 +51,6 @@ class NodeState:
     def version(self) -> MetadataVersion:
         """The row of the finalized metadata.version, which determines the versions of requests between brokers."""
         return METADATA_VERSIONS[self.image.metadata_version or max(METADATA_VERSIONS)]
-
-    @property
-    def scram_credentials(self) -> Credentials:
-        """The users of SCRAM, as committed; before there is any metadata, those that the node was formatted with. So
-        the first controllers can log in to each other before one of them leads.
-        """
-        return self.image.scram_credentials if self.image.features else self.first_credentials
 
     def topic_config(self, name: str) -> TopicConfig:
         """The current configuration of a topic. Topics without overrides share one object."""

@@ -26,6 +26,7 @@ from penstock.errors import ConfigError
         ("a\\=b=1", {"a=b": "1"}),
         ("a=x\\ty\\nz\\q\\\\", {"a": "x\ty\nzq\\"}),
         ("a=\\u00e9\\u0041", {"a": "éA"}),
+        ("a=\\uD83D\\uDE00", {"a": "\N{GRINNING FACE}"}),  # a character that Java writes as two
         ("a=1,\\\n   2,\\\n\t3\nb=4", {"a": "1,2,3", "b": "4"}),
         ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
         ("a=1\\\n# no comment\nb=2", {"a": "1# no comment", "b": "2"}),
@@ -51,3 +52,9 @@ def test_an_entry_knows_the_line_on_which_it_begins() -> None:
 def test_a_malformed_escape_is_an_error_with_its_line() -> None:
     with pytest.raises(ConfigError, match=r"malformed escape \\u12x.*\n  in conf/server.properties, line 2"):
         properties.parse("a=1\nb=\\u12xy", "conf/server.properties")
+
+
+@pytest.mark.parametrize("text", ["a=\\uD83D", "a=\\uDE00\\uD83D", "\\uDE00=a"])
+def test_half_a_character_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="half a character"):
+        properties.parse(text)

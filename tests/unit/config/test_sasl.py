@@ -12,6 +12,13 @@ from penstock.errors import ConfigError
 USERS = f'{PLAIN_MODULE} required username="node" password="canary" user_alice="canary-2";'
 SCRAM = f'{SCRAM_MODULE} required username="node" password="canary";'
 
+OF_LISTENERS = (
+    "listener.name.clients.plain.sasl.jaas.config",
+    "listener.name.nodes.plain.sasl.jaas.config",
+    "listener.name.controller.plain.sasl.jaas.config",
+    "listener.name.controller.scram-sha-256.sasl.jaas.config",
+)
+
 
 def settings(**extra: str | None) -> Settings:
     given: dict[str, str | None] = {
@@ -103,3 +110,18 @@ def test_what_could_not_work_stops_the_start(changes: dict[str, str | None], sen
 
 def test_secrets_do_not_show() -> None:
     assert "canary" not in repr(settings()) + repr(settings().sasl)
+
+
+def test_a_listener_may_be_called_as_a_mechanism_is() -> None:
+    sasl = settings(
+        **{
+            "listeners": "PLAIN://127.0.0.1:0,SASL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+            "listener.security.protocol.map": "PLAIN:SASL_PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAIN",
+            "listener.name.plain.plain.sasl.jaas.config": USERS,
+            "listener.name.sasl.plain.sasl.jaas.config": USERS,
+            **dict.fromkeys(OF_LISTENERS),
+        }
+    ).sasl
+    assert list(sasl.listeners) == ["PLAIN", "SASL"]
+    assert sasl.logins == {"PLAIN": SaslLogin("PLAIN", "node", "canary")}
