@@ -26,6 +26,7 @@ from penstock.server.limits import (
     JOINED_CHUNK_MAX_BYTES,
     RECORD_BYTES,
     SEALED_MAX_BYTES,
+    SEND_CHUNKS_MAX,
 )
 from penstock.server.transport import nothing
 
@@ -157,14 +158,14 @@ class TlsTransport:
     @property
     def waiting(self) -> bool:
         """Whether there may be bytes to read although the socket need not be readable."""
-        return self.ready and not self._wants_bytes
+        return self.ready and (self._ended or not self._wants_bytes)  # an end may lie behind bytes that were read
 
     def receive_into(self, buffer: Any) -> int:
         """Fills a buffer with decrypted bytes; 0 if the other side has closed."""
         view = memoryview(buffer)
         filled = self._decrypt_into(view)
         room = len(view) - filled
-        if not room or not self._wants_bytes:
+        if not room or not self._wants_bytes or self._ended:
             return filled
         try:
             scratch = memoryview(self._handshakes.scratch)[: max(room, LEAST_RECEIVED_BYTES)]
@@ -207,15 +208,24 @@ class TlsTransport:
             except ssl.SSLZeroReturnError:
                 self._ended = self._wants_bytes = True
             except ssl.SSLError as error:
-                self._say_farewell()
+                self._send_alone()
                 raise ConnectionError(sentence_of(error)) from None
             else:
                 filled += got
                 if not got:  # the other side's farewell
                     self._ended = self._wants_bytes = True
-        if self._outgoing.pending:  # new keys, as the other side asked for
-            self._collect()
+        if self._outgoing.pending:
+            self._answer_by_itself()
         return filled
+
+    def _answer_by_itself(self) -> None:
+        """Sends what OpenSSL answers to the other side without us: new keys, no renegotiation.
+
+        Who asks for that again and again, and reads no answers, is cut off. Raises ConnectionError.
+        """
+        self._send_alone()
+        if self._unsent_bytes > 2 * SEALED_MAX_BYTES or len(self._unsent) > SEND_CHUNKS_MAX:
+            raise ConnectionError("the other side asks for new keys again and again, and does not read the answers")
 
     # Sending
 
@@ -267,8 +277,8 @@ class TlsTransport:
             self._unsent_bytes += len(record)
             self._unsent.append(record)
 
-    def _say_farewell(self) -> None:
-        """Sends the alert that OpenSSL has made, if the socket takes it."""
+    def _send_alone(self) -> None:
+        """Sends what OpenSSL has made by itself, such as an alert, as far as the socket takes it."""
         self._collect()
         try:
             self.push()
@@ -280,7 +290,7 @@ class TlsTransport:
         if self.ready and not self.stepping and not self._unsent:
             with suppress(OSError, ValueError):  # the other side's farewell is not waited for
                 self._object.unwrap()
-            self._say_farewell()
+            self._send_alone()
         self._unsent.clear()
         self.on_step = nothing
         self._socket.close()

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -343,3 +344,85 @@ def test_small_chunks_are_joined_and_large_ones_are_not_copied() -> None:
     assert len(list(joined([b"head", b"x" * 100, b"tail"]))) == 1
     pieces = list(joined([b"head", large, b"tail"]))
     assert [len(piece) for piece in pieces] == [16_384, 40_000 + 4 - 16_384, 4]
+
+
+def test_a_farewell_behind_the_last_request_closes_the_connection(
+    make_tls: Callable[..., TlsWorld], client: ssl.SSLContext
+) -> None:
+    """The client waits for our farewell before it closes its socket, which so does not become readable again."""
+    tls = make_tls()
+    tls.node.answer = lambda connection, frame: []
+    plain = tls.world.connect()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    end = client.wrap_bio(incoming, outgoing, server_hostname="localhost")
+
+    def stepped(step: Callable[[], Any]) -> Callable[[], bool]:
+        def over() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                incoming.write(plain.recv(1 << 16))
+            done = True
+            try:
+                step()
+            except ssl.SSLWantReadError:
+                done = False
+            if outgoing.pending:
+                plain.send(outgoing.read())
+            return done
+
+        return over
+
+    tls.world.run_until(stepped(end.do_handshake))
+    tls.world.run_until(lambda: bool(tls.node.subjects))
+    end.write(framed(b"last"))
+    tls.world.run_until(stepped(end.unwrap))
+    tls.world.run_until(lambda: not tls.world.shell.connections)
+    assert tls.node.frames == [(1, b"last")]
+    assert tls.node.lost == [1]
+
+
+def test_an_answer_of_the_handshake_that_the_socket_does_not_take_at_once_follows(
+    make_tls: Callable[..., TlsWorld], client: ssl.SSLContext, authority: Authority
+) -> None:
+    """The client says nothing more until it has all of the answer."""
+    hosts = [f"broker-{number}.{'x' * 60}.example" for number in range(700)]
+    tls = make_tls(authority.store("many-names", hosts=["localhost", *hosts]), limits={"send_buffer_bytes": 1})
+    sock = tls.connect(client)
+    tls.send(sock, framed(b"hi"))
+    assert tls.read(sock, 6) == framed(b"hi")
+
+
+def ask_for_new_keys(sock: ssl.SSLSocket, times: int) -> None:
+    """Has OpenSSL send KeyUpdate records that ask for an answer, which Python has no call for."""
+    import _ssl
+    import ctypes
+
+    library = ctypes.CDLL(getattr(_ssl, "__file__", None))
+    address = ctypes.c_void_p.from_address(id(sock._sslobj) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p))  # type: ignore[attr-defined]
+    for _ in range(times):
+        library.SSL_key_update(address, 1)
+        if library.SSL_do_handshake(address) != 1:
+            return
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython" or sys.platform != "linux", reason="looks into OpenSSL")
+def test_who_asks_for_new_keys_again_and_again_fills_no_memory(
+    make_tls: Callable[..., TlsWorld], client: ssl.SSLContext
+) -> None:
+    tls = make_tls()
+    sock = tls.connect(client)
+    tls.world.run_until(lambda: bool(tls.node.subjects))
+    transport = tls.world.shell.connections[1].transport
+    ask_for_new_keys(sock, 10)
+    tls.world.settle(20)
+    assert not transport.unsent
+    assert tls.read(sock, 0) == b""
+    tls.send(sock, framed(b"hi"))
+    assert tls.read(sock, 6) == framed(b"hi")
+    for _ in range(400):  # and its answers are not read
+        ask_for_new_keys(sock, 100)
+        tls.world.settle(3)
+        assert sum(map(len, transport._unsent)) <= 2 * SEALED_MAX_BYTES
+        if not tls.world.shell.connections:
+            break
+    assert not tls.world.shell.connections
+    assert tls.node.bugs == []
