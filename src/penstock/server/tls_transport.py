@@ -28,6 +28,7 @@ from penstock.server.limits import (
     SEALED_MAX_BYTES,
     SEND_CHUNKS_MAX,
 )
+from penstock.server.tls_records import Records
 from penstock.server.transport import nothing
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
 
     from penstock.server.handshakes import Handshakes
 
-LEAST_RECEIVED_BYTES = 4096
+LEAST_RECEIVED_BYTES = 1024
 """Asked of the socket even if the reader has less room."""
-FED_BYTES = RECORD_BYTES + 512
-"""A piece given to OpenSSL at once: a record with its header and tag."""
+HANDSHAKE_PIECE_BYTES = 2048
+"""Asked of the socket at once during the handshake: what lies behind its last message is not counted as records."""
 HANDSHAKE_RECORD, ALERT_RECORD = 0x16, 0x15
 
 
@@ -56,8 +57,8 @@ class TlsTransport:
 
     __slots__ = (
         "_ended", "_handshakes", "_incoming", "_object", "_outcome", "_outgoing", "_over", "_received_bytes",
-        "_server_side", "_socket", "_unsent", "_unsent_bytes", "_wants_bytes", "certificate", "fileno", "on_step",
-        "ready", "stepping",
+        "_records", "_server_side", "_socket", "_unsent", "_unsent_bytes", "_wants_bytes", "certificate", "fileno",
+        "on_step", "ready", "stepping",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +77,7 @@ class TlsTransport:
         self._unsent: deque[Buffer] = deque()
         self._unsent_bytes = 0
         self._received_bytes = 0
+        self._records = Records()
         self._wants_bytes = self._server_side
         self._outcome: BaseException | None = None
         self._over = False
@@ -92,6 +94,7 @@ class TlsTransport:
             self._failed(outcome)
         if self._over:
             self.ready = True
+            self._records.begin()
             self.on_step = nothing
             return
         if self._unsent:
@@ -107,7 +110,7 @@ class TlsTransport:
         raise BlockingIOError
 
     def _receive_handshake(self) -> None:
-        scratch = self._handshakes.scratch
+        scratch = memoryview(self._handshakes.scratch)[:HANDSHAKE_PIECE_BYTES]
         size_bytes = self._socket.recv_into(scratch)
         if not size_bytes:
             raise ConnectionError("the other side closed the connection during the handshake")
@@ -116,7 +119,8 @@ class TlsTransport:
         self._received_bytes += size_bytes
         if self._received_bytes > HANDSHAKE_MAX_BYTES:
             raise ConnectionError(f"the handshake has more than {HANDSHAKE_MAX_BYTES} bytes")
-        self._incoming.write(memoryview(scratch)[:size_bytes])
+        for piece in self._records.pieces(scratch[:size_bytes]):
+            self._incoming.write(piece)
 
     def _step(self) -> BaseException | None:
         """Runs in a thread. What goes wrong is returned; None means that the handshake is over."""
@@ -178,10 +182,12 @@ class TlsTransport:
             self._ended = True  # without a farewell, as many clients do
             return filled
         arrived = scratch[:size_bytes]
-        for start in range(0, size_bytes, FED_BYTES):
-            self._incoming.write(arrived[start : start + FED_BYTES])
+        for piece in self._records.pieces(arrived):
+            self._incoming.write(piece)
             self._wants_bytes = False
             filled += self._decrypt_into(view[filled:])
+            if self._wants_bytes:
+                self._records.look()
         if not filled and not self._ended:
             raise BlockingIOError
         return filled
@@ -198,7 +204,7 @@ class TlsTransport:
 
     def _decrypt_into(self, view: memoryview) -> int:
         """Decrypts what has arrived, as far as there is room; notes whether more must arrive first."""
-        filled, size_bytes = 0, len(view)
+        filled, reads, size_bytes = 0, 0, len(view)
         read: Callable[[int, memoryview], Any] = self._object.read  # given a buffer, it returns how many bytes
         while filled < size_bytes and not self._wants_bytes and not self._ended:
             try:
@@ -212,8 +218,10 @@ class TlsTransport:
                 raise ConnectionError(sentence_of(error)) from None
             else:
                 filled += got
+                reads += 1
                 if not got:  # the other side's farewell
                     self._ended = self._wants_bytes = True
+        self._records.read(reads)
         if self._outgoing.pending:
             self._answer_by_itself()
         return filled
