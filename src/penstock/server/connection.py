@@ -218,6 +218,8 @@ class SocketConnection:
             self._pauses &= ~Pause.HANDSHAKE
             self.on_readable()
             self._watch()
+            if self.transport.unsent:  # a socket with little room, or a long chain: the other side waits for the rest
+                self._host.flush_later(self)
 
     # Reading
 

@@ -99,6 +99,8 @@ SEALED_MAX_BYTES = 256 * KiB
 """Encrypted at once for one connection, and held at most while its socket takes no more; the rest waits plain."""
 HANDSHAKE_MAX_BYTES = 256 * KiB
 """What a TLS handshake may bring, certificates included; with more the connection is closed."""
+EMPTY_RECORDS_MAX = 32
+"""TLS records in which the other side sends no bytes but asks for new keys and the like, besides one in a thousand."""
 HANDSHAKE_STEPS_MAX = 10_000
 """Steps of TLS handshakes that wait for a thread; with more waiting, a new connection is closed."""
 STORE_LOOK_S = 2.0

@@ -4,8 +4,9 @@ A listener's key and trust are read at start, which fails if they cannot be used
 every STORE_LOOK_S (by size, time and inode), at once after SIGHUP, and when a dynamic config changed. A change is taken
 over for new connections if it may be: the key fits its certificate, which is valid now and has the old one's subject
 and alternative names (unless ssl.allow.dn.changes, ssl.allow.san.changes); on the listener between brokers the node
-must also trust itself, old and new. Otherwise all stays as it was, and the log says why, once for each change. Open
-connections stay as they are.
+must also trust itself: its new key, and its old key and trust with the new ones, since other nodes may still have those
+(not if the old certificate has expired). Otherwise all stays as it was, and the log says why, once for each change.
+Open connections stay as they are.
 
 Files are read, and contexts made, in a thread.
 """
@@ -27,6 +28,7 @@ from penstock.config.broker.tls import TlsSettings
 from penstock.errors import ConfigError
 from penstock.events import events
 from penstock.security.certificates import Facts, facts_of
+from penstock.security.stores.der import DerError
 from penstock.server.handshakes import Handshakes
 from penstock.server.limits import STORE_LOOK_S
 from penstock.server.tls_transport import TlsTransport
@@ -81,14 +83,17 @@ class ListenerTls:
 
         Whatever comes of it, the same settings and files are not looked at again.
         """
+        old_values = self._values
         values = self._values = settings.of_listener(self.name)
         self._own = settings.prefixed.of(self.name)
         self._stamp = stamp(values)
         new = self._make(values)
         self._check_validity(new)
         check_change(values, self.contexts.own, new.own)
-        if self._between_brokers and self.contexts.server is not None and new.server is not None:
-            self._trust_each_other(self.contexts.server, trusting(values, new.material), "the new trust, the old key")
+        old = self.contexts
+        if self._between_brokers and old.server is not None and new.server is not None and not expired(old.own):
+            self._trust_each_other(old.server, trusting(values, new.material), "the new trust, the old key")
+            self._trust_each_other(new.server, trusting(old_values, old.material), "the old trust, the new key")
         return new
 
     def _make(self, values: BrokerSettings) -> Contexts:
@@ -96,11 +101,13 @@ class ListenerTls:
             material = read_material(values)
             server = server_context(values, material, self._client_auth(values)) if self._serves else None
             client = client_context(values, material)
+            own = None if material.key is None else facts_of(material.key.chain[0])
         except ConfigError as wrong:
             raise ConfigError(f"listener {self.name}: {wrong}") from None
+        except DerError as wrong:
+            raise ConfigError(f"listener {self.name}: the certificate of its key store has {wrong}") from None
         if self._between_brokers and server is not None:
             self._trust_each_other(server, trusting(values, material), "its trust store, its own key")
-        own = None if material.key is None else facts_of(material.key.chain[0])
         return Contexts(server, client, material, own)
 
     def _client_auth(self, values: BrokerSettings) -> str:
@@ -138,6 +145,11 @@ class ListenerTls:
 def trusting(values: BrokerSettings, material: Material) -> ssl.SSLContext:
     """A client's context that looks at certificates and not at host names."""
     return client_context(values, material, check_host_name=False)
+
+
+def expired(own: Facts | None) -> bool:
+    """Whether a certificate is past its time: nobody trusts it any more, whatever takes its place."""
+    return own is not None and time.time() > own.not_after_s
 
 
 def check_change(values: BrokerSettings, old: Facts | None, new: Facts | None) -> None:
@@ -249,13 +261,17 @@ class Tls:
     async def look(self, settings: Settings) -> None:
         """Takes over what has changed and may be; logs what may not."""
         for tls in self._listeners.values():
-            if not await self._loop.run_in_executor(None, tls.changed, settings):
-                continue
             try:
+                if not await self._loop.run_in_executor(None, tls.changed, settings):
+                    continue
                 contexts = await self._loop.run_in_executor(None, tls.reload, settings)
             except ConfigError as wrong:
                 self.failed_reloads += 1
                 logger.error("changed keys or trust cannot be used; the old ones stay", listener=tls.name, reason=wrong)
+                continue
+            except Exception:  # a bug: later changes must still be looked at
+                self.failed_reloads += 1
+                logger.error("a bug while changed keys or trust were read", listener=tls.name, trace=True)
                 continue
             tls.contexts = contexts
             self.reloads += 1

@@ -26,7 +26,9 @@ from penstock.server.limits import (
     JOINED_CHUNK_MAX_BYTES,
     RECORD_BYTES,
     SEALED_MAX_BYTES,
+    SEND_CHUNKS_MAX,
 )
+from penstock.server.tls_records import Records
 from penstock.server.transport import nothing
 
 if TYPE_CHECKING:
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
 
     from penstock.server.handshakes import Handshakes
 
-LEAST_RECEIVED_BYTES = 4096
+LEAST_RECEIVED_BYTES = 1024
 """Asked of the socket even if the reader has less room."""
-FED_BYTES = RECORD_BYTES + 512
-"""A piece given to OpenSSL at once: a record with its header and tag."""
+HANDSHAKE_PIECE_BYTES = 2048
+"""Asked of the socket at once during the handshake: what lies behind its last message is not counted as records."""
 HANDSHAKE_RECORD, ALERT_RECORD = 0x16, 0x15
 
 
@@ -55,8 +57,8 @@ class TlsTransport:
 
     __slots__ = (
         "_ended", "_handshakes", "_incoming", "_object", "_outcome", "_outgoing", "_over", "_received_bytes",
-        "_server_side", "_socket", "_unsent", "_unsent_bytes", "_wants_bytes", "certificate", "fileno", "on_step",
-        "ready", "stepping",
+        "_records", "_server_side", "_socket", "_unsent", "_unsent_bytes", "_wants_bytes", "certificate", "fileno",
+        "on_step", "ready", "stepping",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +77,7 @@ class TlsTransport:
         self._unsent: deque[Buffer] = deque()
         self._unsent_bytes = 0
         self._received_bytes = 0
+        self._records = Records()
         self._wants_bytes = self._server_side
         self._outcome: BaseException | None = None
         self._over = False
@@ -91,6 +94,7 @@ class TlsTransport:
             self._failed(outcome)
         if self._over:
             self.ready = True
+            self._records.begin()
             self.on_step = nothing
             return
         if self._unsent:
@@ -106,7 +110,7 @@ class TlsTransport:
         raise BlockingIOError
 
     def _receive_handshake(self) -> None:
-        scratch = self._handshakes.scratch
+        scratch = memoryview(self._handshakes.scratch)[:HANDSHAKE_PIECE_BYTES]
         size_bytes = self._socket.recv_into(scratch)
         if not size_bytes:
             raise ConnectionError("the other side closed the connection during the handshake")
@@ -115,7 +119,8 @@ class TlsTransport:
         self._received_bytes += size_bytes
         if self._received_bytes > HANDSHAKE_MAX_BYTES:
             raise ConnectionError(f"the handshake has more than {HANDSHAKE_MAX_BYTES} bytes")
-        self._incoming.write(memoryview(scratch)[:size_bytes])
+        for piece in self._records.pieces(scratch[:size_bytes]):
+            self._incoming.write(piece)
 
     def _step(self) -> BaseException | None:
         """Runs in a thread. What goes wrong is returned; None means that the handshake is over."""
@@ -157,14 +162,14 @@ class TlsTransport:
     @property
     def waiting(self) -> bool:
         """Whether there may be bytes to read although the socket need not be readable."""
-        return self.ready and not self._wants_bytes
+        return self.ready and (self._ended or not self._wants_bytes)  # an end may lie behind bytes that were read
 
     def receive_into(self, buffer: Any) -> int:
         """Fills a buffer with decrypted bytes; 0 if the other side has closed."""
         view = memoryview(buffer)
         filled = self._decrypt_into(view)
         room = len(view) - filled
-        if not room or not self._wants_bytes:
+        if not room or not self._wants_bytes or self._ended:
             return filled
         try:
             scratch = memoryview(self._handshakes.scratch)[: max(room, LEAST_RECEIVED_BYTES)]
@@ -177,10 +182,12 @@ class TlsTransport:
             self._ended = True  # without a farewell, as many clients do
             return filled
         arrived = scratch[:size_bytes]
-        for start in range(0, size_bytes, FED_BYTES):
-            self._incoming.write(arrived[start : start + FED_BYTES])
+        for piece in self._records.pieces(arrived):
+            self._incoming.write(piece)
             self._wants_bytes = False
             filled += self._decrypt_into(view[filled:])
+            if self._wants_bytes:
+                self._records.look()
         if not filled and not self._ended:
             raise BlockingIOError
         return filled
@@ -197,7 +204,7 @@ class TlsTransport:
 
     def _decrypt_into(self, view: memoryview) -> int:
         """Decrypts what has arrived, as far as there is room; notes whether more must arrive first."""
-        filled, size_bytes = 0, len(view)
+        filled, reads, size_bytes = 0, 0, len(view)
         read: Callable[[int, memoryview], Any] = self._object.read  # given a buffer, it returns how many bytes
         while filled < size_bytes and not self._wants_bytes and not self._ended:
             try:
@@ -207,15 +214,26 @@ class TlsTransport:
             except ssl.SSLZeroReturnError:
                 self._ended = self._wants_bytes = True
             except ssl.SSLError as error:
-                self._say_farewell()
+                self._send_alone()
                 raise ConnectionError(sentence_of(error)) from None
             else:
                 filled += got
+                reads += 1
                 if not got:  # the other side's farewell
                     self._ended = self._wants_bytes = True
-        if self._outgoing.pending:  # new keys, as the other side asked for
-            self._collect()
+        self._records.read(reads)
+        if self._outgoing.pending:
+            self._answer_by_itself()
         return filled
+
+    def _answer_by_itself(self) -> None:
+        """Sends what OpenSSL answers to the other side without us: new keys, no renegotiation.
+
+        Who asks for that again and again, and reads no answers, is cut off. Raises ConnectionError.
+        """
+        self._send_alone()
+        if self._unsent_bytes > 2 * SEALED_MAX_BYTES or len(self._unsent) > SEND_CHUNKS_MAX:
+            raise ConnectionError("the other side asks for new keys again and again, and does not read the answers")
 
     # Sending
 
@@ -267,8 +285,8 @@ class TlsTransport:
             self._unsent_bytes += len(record)
             self._unsent.append(record)
 
-    def _say_farewell(self) -> None:
-        """Sends the alert that OpenSSL has made, if the socket takes it."""
+    def _send_alone(self) -> None:
+        """Sends what OpenSSL has made by itself, such as an alert, as far as the socket takes it."""
         self._collect()
         try:
             self.push()
@@ -280,7 +298,7 @@ class TlsTransport:
         if self.ready and not self.stepping and not self._unsent:
             with suppress(OSError, ValueError):  # the other side's farewell is not waited for
                 self._object.unwrap()
-            self._say_farewell()
+            self._send_alone()
         self._unsent.clear()
         self.on_step = nothing
         self._socket.close()

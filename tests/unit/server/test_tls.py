@@ -7,7 +7,7 @@ import re
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from penstock.config.server import Settings
 from penstock.errors import ConfigError
 from penstock.node.certified import Certified
 from penstock.server.metrics import tls_samples
-from penstock.server.tls import Tls
+from penstock.server.tls import ListenerTls, Tls
 from tests.support.tls import PASSWORD, SERVERS_ONLY, Authority, KeyStore
 
 
@@ -177,6 +177,83 @@ def test_a_dynamic_config_of_the_listener_is_taken_over(authority: Authority, wa
     watched = watch(settings_of(first))
     watched.look(watched.settings.with_dynamic({}, {"listener.name.ssl.ssl.keystore.location": str(second.path)}))
     assert watched.serial == serial_of(second)
+
+
+def test_key_and_trust_may_not_change_to_another_authority_at_once(
+    authority: Authority, watch: Callable[..., Watched], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """The other nodes still have the old trust: they could not connect any more (Kafka's SslEngineValidator)."""
+    first = authority.store("node")
+    watched = watch(settings_of(first))
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other", "Other CA")
+    both = authority.trust.read_bytes() + other.trust.read_bytes()
+    renewed = other.store("node")
+    first.path.write_bytes(renewed.path.read_bytes())
+    authority.trust.write_bytes(both)
+    watched.look()
+    assert (watched.tls.reloads, watched.serial) == (0, serial_of(first))
+    assert "the old trust, the new key" in caplog.text
+    again = authority.store("node")  # first the trust alone, and then the key
+    watched.look()
+    first.path.write_bytes(renewed.path.read_bytes())
+    watched.look()
+    assert (watched.tls.reloads, watched.serial) == (2, serial_of(renewed)), again
+
+
+def test_an_expired_certificate_may_be_renewed(
+    authority: Authority, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody trusts the old one, so this is not asked for."""
+    monkeypatch.setattr("penstock.server.tls.time.time", lambda: datetime.now(UTC).timestamp() - 3600)
+    monkeypatch.setattr(ListenerTls, "_trust_each_other", lambda *_: None)
+    watched = watch(settings_of(authority.store("node", ends=timedelta(minutes=-1))))
+    monkeypatch.undo()
+    renewed = authority.store("node")
+    watched.look()
+    assert (watched.tls.reloads, watched.serial) == (1, serial_of(renewed))
+
+
+def without_times(store: KeyStore) -> str:
+    """The key and the certificate as PEM, the times in which are none: the key still fits."""
+    data = bytearray(store.certificate.public_bytes(Encoding.DER))
+    for moment in (store.certificate.not_valid_before_utc, store.certificate.not_valid_after_utc):
+        written = moment.strftime("%y%m%d%H%M%SZ").encode()
+        start = data.index(written)
+        data[start : start + len(written)] = b"soon enough.."
+    return store.key_pem + pem_block("CERTIFICATE", bytes(data))
+
+
+def test_a_certificate_that_cannot_be_understood_ends_no_looking(
+    authority: Authority,
+    watch: Callable[..., Watched],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = authority.store("node")
+    changes = {
+        "listeners": "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "security.inter.broker.protocol": "PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(first.pem),
+    }
+    given = {**settings_of(first, **changes).given}
+    del given["ssl.keystore.password"]
+    settings = Settings.from_properties(given)
+    watched = watch(settings)
+    first.pem.write_text(without_times(first))
+    watched.look()
+    assert "has a time that is none" in caplog.text
+    with pytest.raises(ConfigError, match="a time that is none"):
+        Watched(settings)
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.server.tls.read_material", lambda values: 1 // 0)
+        authority.store("node")
+        watched.look()
+    assert (watched.tls.reloads, watched.tls.failed_reloads) == (0, 2)
+    renewed = authority.store("node")
+    watched.look()
+    assert watched.serial == serial_of(renewed)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from penstock.client.tls import client_context, read_material, read_settings, se
 from penstock.node.effects import Dial, Send
 from penstock.server.handshakes import Handshakes
 from penstock.server.limits import SEALED_MAX_BYTES
+from penstock.server.tls_records import FED_BYTES, Records
 from penstock.server.tls_transport import TlsTransport, joined
 from tests.support.tls import CLIENTS_ONLY, SERVERS_ONLY, Authority, KeyStore
 
@@ -343,3 +345,110 @@ def test_small_chunks_are_joined_and_large_ones_are_not_copied() -> None:
     assert len(list(joined([b"head", b"x" * 100, b"tail"]))) == 1
     pieces = list(joined([b"head", large, b"tail"]))
     assert [len(piece) for piece in pieces] == [16_384, 40_000 + 4 - 16_384, 4]
+
+
+def test_a_farewell_behind_the_last_request_closes_the_connection(
+    make_tls: Callable[..., TlsWorld], client: ssl.SSLContext
+) -> None:
+    """The client waits for our farewell before it closes its socket, which so does not become readable again."""
+    tls = make_tls()
+    tls.node.answer = lambda connection, frame: []
+    plain = tls.world.connect()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    end = client.wrap_bio(incoming, outgoing, server_hostname="localhost")
+
+    def stepped(step: Callable[[], Any]) -> Callable[[], bool]:
+        def over() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                incoming.write(plain.recv(1 << 16))
+            done = True
+            try:
+                step()
+            except ssl.SSLWantReadError:
+                done = False
+            if outgoing.pending:
+                plain.send(outgoing.read())
+            return done
+
+        return over
+
+    tls.world.run_until(stepped(end.do_handshake))
+    tls.world.run_until(lambda: bool(tls.node.subjects))
+    end.write(framed(b"last"))
+    tls.world.run_until(stepped(end.unwrap))
+    tls.world.run_until(lambda: not tls.world.shell.connections)
+    assert tls.node.frames == [(1, b"last")]
+    assert tls.node.lost == [1]
+
+
+def test_an_answer_of_the_handshake_that_the_socket_does_not_take_at_once_follows(
+    make_tls: Callable[..., TlsWorld], client: ssl.SSLContext, authority: Authority
+) -> None:
+    """The client says nothing more until it has all of the answer."""
+    hosts = [f"broker-{number}.{'x' * 60}.example" for number in range(700)]
+    tls = make_tls(authority.store("many-names", hosts=["localhost", *hosts]), limits={"send_buffer_bytes": 1})
+    sock = tls.connect(client)
+    tls.send(sock, framed(b"hi"))
+    assert tls.read(sock, 6) == framed(b"hi")
+
+
+def ask_for_new_keys(sock: ssl.SSLSocket, times: int) -> None:
+    """Has OpenSSL send KeyUpdate records that ask for an answer, which Python has no call for."""
+    import _ssl
+    import ctypes
+
+    library = ctypes.CDLL(getattr(_ssl, "__file__", None))
+    address = ctypes.c_void_p.from_address(id(sock._sslobj) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p))  # type: ignore[attr-defined]
+    for _ in range(times):
+        library.SSL_key_update(address, 1)
+        if library.SSL_do_handshake(address) != 1:
+            return
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython" or sys.platform != "linux", reason="looks into OpenSSL")
+def test_who_asks_for_new_keys_again_and_again_fills_no_memory(
+    make_tls: Callable[..., TlsWorld], client: ssl.SSLContext
+) -> None:
+    tls = make_tls()
+    sock = tls.connect(client)
+    tls.world.run_until(lambda: bool(tls.node.subjects))
+    transport = tls.world.shell.connections[1].transport
+    ask_for_new_keys(sock, 10)
+    tls.world.settle(20)
+    assert not transport.unsent
+    tls.send(sock, framed(b"hi"))
+    assert tls.read(sock, 6) == framed(b"hi")
+    largest = 0
+
+    def gone() -> bool:
+        nonlocal largest
+        largest = max(largest, sum(map(len, transport._unsent)))
+        return not tls.world.shell.connections
+
+    ask_for_new_keys(sock, 500)  # and their answers are not read
+    tls.world.run_until(gone)
+    assert largest < 2000
+    assert tls.node.bugs == []
+
+
+@given(st.lists(st.integers(0, 40), max_size=30), st.lists(st.integers(1, 60), min_size=1))
+def test_records_are_told_apart_wherever_the_bytes_are_cut(lengths: list[int], cuts: list[int]) -> None:
+    stream = b"".join(b"\x17\x03\x03" + struct.pack(">H", length) + bytes(length) for length in lengths)
+    records = Records()
+    fed, position, number = b"", 0, 0
+    while position < len(stream):
+        piece = memoryview(stream)[position : position + cuts[number % len(cuts)]]
+        fed += b"".join(map(bytes, records.pieces(piece)))
+        position, number = position + len(piece), number + 1
+    assert fed == stream
+    assert records._begun == len(lengths)
+    assert (records._at, records._head) == (0, b"")
+
+
+def test_a_few_small_records_or_a_large_one_are_given_at_once() -> None:
+    small = (b"\x17\x03\x03\x00\x16" + bytes(22)) * 100
+    large = (b"\x17\x03\x03\x40\x11" + bytes(16_401)) * 3
+    pieces = [len(piece) for piece in Records().pieces(memoryview(small + large))]
+    assert pieces[:6] == [16 * 27] * 6
+    assert max(pieces) <= FED_BYTES
+    assert sum(pieces) == len(small + large)
