@@ -235,11 +235,11 @@ def notified(path: Path) -> Iterator[socket.socket]:
 
 
 def test_a_secure_dev_is_used_with_the_file_that_it_makes_also_after_a_restart(tmp_path: Path) -> None:
-    words = ("dev", "--secure", "--port", "0", "--metrics-port", "0", "--data", str(tmp_path / "data"), "--json")
+    words = ("dev", "--secure", "--port", "0", "--metrics-port", "0", "--data", str(tmp_path / "dätä"), "--json")
     for turn in range(2):
         with started(*words, home=tmp_path) as process:
             ready = json.loads(line_of(process))
-            assert ready["command_config"] == str(tmp_path / "data.secure" / "client.properties")
+            assert ready["command_config"] == str(tmp_path / "dätä.secure" / "client.properties")
             at = ("--bootstrap", ready["bootstrap"], "--command-config", ready["command_config"])
             produced = penstock("produce", "clicks", *at, stdin=b"hello\n")
             assert produced.returncode == 0, produced.stderr
@@ -249,7 +249,7 @@ def test_a_secure_dev_is_used_with_the_file_that_it_makes_also_after_a_restart(t
             assert refused.returncode == 1
             assert b"security.protocol must be as the listener's is" in refused.stderr
             assert interrupted(process)[0] == 0
-    secrets = tmp_path / "data.secure"
+    secrets = tmp_path / "dätä.secure"
     assert {oct(path.stat().st_mode & 0o777) for path in secrets.iterdir()} == {"0o600"}
     assert oct(secrets.stat().st_mode & 0o777) == "0o700"
 

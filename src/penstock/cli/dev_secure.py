@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.client.property_files import client_properties
 from penstock.config.jaas import PLAIN_MODULE, SCRAM_MODULE
+from penstock.config.properties import escape
 from penstock.config.values import Password
 from penstock.errors import ConfigError
 
@@ -76,7 +77,7 @@ def client_text(trust: str, password: str) -> str:
             "sasl.mechanism=PLAIN",
             f"sasl.jaas.config={jaas}",
             "ssl.truststore.type=PEM",
-            f"ssl.truststore.location={trust}",
+            f"ssl.truststore.location={escape(trust)}",
             "",
         ]
     )

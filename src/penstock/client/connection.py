@@ -84,6 +84,8 @@ class BrokerConnection:
             if context is not None and isinstance(error, ConnectionResetError):
                 raise closed_in_handshake(self.address) from None
             raise UnreachableError(f"cannot reach {self.address}: {reason_of(error)}") from None
+        except ValueError:  # of a name that neither the resolver nor TLS can take, such as one with a label too long
+            raise UnreachableError(f"cannot reach {self.address}: {self._host} cannot be the name of a host") from None
 
     async def _log_in(self) -> None:
         """Logs in, at first or again. Raises AuthenticationError, which ends the connection."""

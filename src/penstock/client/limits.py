@@ -28,3 +28,5 @@ CLIENT_DESCRIBED_TRANSACTIONS = 100
 """Transactional ids that are asked about at once; more of them wait for their turn."""
 CLIENT_LOGIN_TOKENS = 8
 """Tokens of one login; SCRAM takes two. An exchange that has not ended then has failed."""
+SETTINGS_FILE_MAX_BYTES = 16 << 20
+"""A properties file, or a file that a config provider reads; a larger one, or a device, is none."""

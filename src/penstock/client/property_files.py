@@ -5,9 +5,11 @@ What config providers have for a file (`config.providers`) is filled in here, an
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
+from penstock.client.limits import SETTINGS_FILE_MAX_BYTES
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,22 +22,26 @@ def read_file(path: str) -> Properties:
     from penstock.config.properties import parse
 
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = content_of(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     return parse(data, path)
+
+
+def content_of(path: str) -> bytes:
+    """The bytes of a file. Raises OSError, also for one that is larger than any of settings."""
+    with open(path, "rb") as file:
+        data = file.read(SETTINGS_FILE_MAX_BYTES + 1)
+    if len(data) > SETTINGS_FILE_MAX_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {SETTINGS_FILE_MAX_BYTES >> 20} MiB: is it a file of settings?")
+    return data
 
 
 def provided(properties: Properties) -> Properties:
     """The properties of a local file with what its config providers have. Raises ConfigError."""
     from penstock.config.providers import World, resolved
 
-    def read(path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
-
-    return resolved(properties, World(read, os.path.realpath, os.environ))
+    return resolved(properties, World(content_of, os.path.realpath, os.environ))
 
 
 def client_properties(path: str) -> tuple[Properties, ClientSecurity]:

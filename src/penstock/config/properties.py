@@ -106,7 +106,7 @@ def split_entry(line: str) -> tuple[str, str]:
 def unescape(text: str) -> str:
     """Resolves backslash escapes. Two \\u escapes may make one character, as Java writes those beyond 16 bits.
 
-    Raises ValueError for a malformed \\u escape.
+    Raises ValueError, which shows nothing of the text, for a malformed \\u escape.
     """
     if "\\" not in text:
         return text
@@ -121,7 +121,7 @@ def unescape(text: str) -> str:
             if character == "u":
                 digits = text[position : position + 4]
                 if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-                    raise ValueError(f"malformed escape \\u{digits}: it must be \\u and four hexadecimal digits")
+                    raise ValueError("malformed escape: after \\u there must be four hexadecimal digits")
                 character = chr(int(digits, 16))
                 position += 4
             else:
@@ -129,7 +129,23 @@ def unescape(text: str) -> str:
         elif character == "\\":
             continue
         parts.append(character)
+    return whole("".join(parts))
+
+
+def whole(text: str) -> str:
+    """The text with surrogate pairs, which two escapes may be, as characters. Raises ValueError for half of a pair."""
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        return text
     try:
-        return "".join(parts).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise ValueError("half a character: beyond \\uFFFF one is written as two escapes") from None
+        raise ValueError("an escape \\u has half of a surrogate pair, which is no character") from None
+
+
+def escape(value: str) -> str:
+    """A value as it is written in a properties file, so that it is read as it was, by Java too: in ASCII."""
+    units = value.encode("utf-16-be", "surrogatepass")
+    characters = [int.from_bytes(units[start : start + 2], "big") for start in range(0, len(units), 2)]
+    return "".join(
+        f"\\u{unit:04x}" if not 0x20 < unit < 0x7F else "\\\\" if unit == 0x5C else chr(unit) for unit in characters
+    )

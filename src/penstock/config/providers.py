@@ -63,7 +63,10 @@ class Provider:
         if self.class_name == DIRECTORY:
             if "/" in key or key in ("", ".", ".."):
                 raise ValueError(f"names {key!r}, which is no file of a directory")
-            return self._content(posixpath.join(path, key), world).decode()
+            try:
+                return self._content(posixpath.join(path, key), world).decode()
+            except UnicodeDecodeError:
+                raise ValueError("names a file that is not UTF-8 text") from None
         entries = parse(self._content(path, world), path)
         if key not in entries:
             raise ValueError(f"names {key}, which {path} does not have{did_you_mean(key, entries)}")

@@ -66,6 +66,7 @@ class Directories:
             check_formatted(path)
             self._locks.append(DirectoryLock(path))
             disk = BlockingDisk(index, path, durable=durable, descriptors_max=descriptors_max)
+            disk.hide_secrets()
         except OSError as found:
             error = found
             disk = BlockingDisk(index, path, durable=durable, descriptors_max=descriptors_max, probed=False)

@@ -27,7 +27,7 @@ from functools import partial
 from penstock.errors import NotResident
 from penstock.log.disk import FSYNC_FAILED, Buffer, FileInfo, FileSlice
 from penstock.log.space import is_full
-from penstock.server.file_handles import FileHandles
+from penstock.server.file_handles import SECRET_DIRECTORY, SECRET_FILE, FileHandles, file_mode
 from penstock.server.helpers import Helpers
 
 IOV_MAX = 1024
@@ -282,7 +282,7 @@ class BlockingDisk:
 
     def _open_beside(self, full_path: str, flags: int) -> int:
         """A descriptor that is not kept open."""
-        return self.handles.with_room(lambda: os.open(full_path, flags | os.O_CLOEXEC, 0o644))
+        return self.handles.with_room(lambda: os.open(full_path, flags | os.O_CLOEXEC, file_mode(full_path)))
 
     def rename(self, old: str, new: str) -> None:
         self.handles.rename(old, new)
@@ -298,10 +298,16 @@ class BlockingDisk:
     def make_directory(self, path: str) -> None:
         self._check_place()
         try:
-            os.mkdir(self._full(path), 0o755)
+            os.mkdir(self._full(path), 0o700 if path == SECRET_DIRECTORY else 0o755)
         except FileExistsError:
             if not os.path.isdir(self._full(path)):
                 raise
+
+    def hide_secrets(self) -> None:
+        """Takes others' rights from what an older version made, and users' keys are in; as far as we may."""
+        for name, mode in ((SECRET_DIRECTORY, 0o700), (SECRET_FILE, 0o600)):
+            with suppress(OSError):
+                os.chmod(self._full(name), mode)
 
     def remove_directory(self, path: str) -> None:
         assert path, "the log directory itself is never removed"

@@ -29,7 +29,15 @@ from penstock.log.name_history import NameHistory
 
 T = TypeVar("T")
 
+SECRET_DIRECTORY, SECRET_FILE = "__cluster_metadata-0", "bootstrap.checkpoint"
+"""The metadata log, and what it begins with. They have keys of users and passwords of stores, so only the owner enters
+and reads them; other logs may be read by whom the umask lets, for loads from segment files."""
 NO_DESCRIPTOR_LEFT = (errno.EMFILE, errno.ENFILE)
+
+
+def file_mode(path: str) -> int:
+    """The rights of a file that is made, before the umask takes some."""
+    return 0o600 if path.rpartition("/")[2].startswith(SECRET_FILE) else 0o644
 
 
 class Handle:
@@ -170,7 +178,7 @@ class FileHandles:
         changes = self._changes
         flags = self._flags | os.O_CREAT if create else self._flags
         full_path = self.full_path(path)
-        handle = Handle(self.with_room(lambda: os.open(full_path, flags, 0o644)))
+        handle = Handle(self.with_room(lambda: os.open(full_path, flags, file_mode(path))))
         handle.uses = 1
         with self._lock:
             closed = self._keep(path, handle) if changes == self._changes else self._do_not_keep(handle)

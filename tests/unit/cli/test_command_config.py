@@ -11,6 +11,7 @@ import pytest
 from penstock.cli.common import read_properties, security_of
 from penstock.cli.completion import Place, places
 from penstock.cli.main import COMMANDS, main, make_parser
+from penstock.client.limits import SETTINGS_FILE_MAX_BYTES
 from penstock.client.security import UNSECURED
 from penstock.errors import ConfigError
 
@@ -89,3 +90,20 @@ def test_the_file_of_a_node_takes_values_from_providers_too(tmp_path: Path, monk
     properties = read_properties(str(file), ["ssl.keystore.password=${env:CANARY}"])
     assert dict(properties) == {"ssl.key.password": SECRET, "ssl.keystore.password": SECRET}
     assert SECRET not in repr(dict(properties))
+
+
+PROVIDED = (
+    "config.providers=file\n"
+    "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
+    "security.protocol=${{file:{large}:key}}\n"
+)
+
+
+@pytest.mark.parametrize("text", ["", PROVIDED])
+def test_what_is_too_large_for_a_file_of_settings_is_not_read_whole(tmp_path: Path, text: str) -> None:
+    large, file = tmp_path / "large", tmp_path / "client.properties"
+    with large.open("wb") as sparse:
+        sparse.truncate(SETTINGS_FILE_MAX_BYTES + 1)
+    file.write_text(text.format(large=large))
+    with pytest.raises(ConfigError, match=r"cannot (be )?read.*: it has more than 16 mib"):
+        security_of(Namespace(command_config=str(file if text else large)))

@@ -14,6 +14,7 @@ import pytest
 from penstock.client.client import parse_address
 from penstock.client.connection import BrokerConnection, reason_of
 from penstock.client.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
+from penstock.client.security import UNSECURED, ClientSecurity, client_security
 from penstock.client.transport import Frames
 from penstock.errors import ProtocolError, UnreachableError, UnsupportedVersionError
 from penstock.protocol.api import APIS, ApiKey
@@ -218,6 +219,14 @@ def test_addresses() -> None:
 )
 def test_why_there_is_no_connection_is_said_in_words(error: OSError, reason: str) -> None:
     assert reason_of(error) == reason
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", ".example", "a..b"])
+@pytest.mark.parametrize("security", [UNSECURED, client_security({"security.protocol": "SSL"})])
+def test_what_cannot_be_a_host_name_is_refused_in_a_sentence(host: str, security: ClientSecurity) -> None:
+    connection = BrokerConnection(host, 9092, "test", 30_000, security)
+    with pytest.raises(UnreachableError, match=r"cannot reach .*cannot be the name of a host"):
+        asyncio.run(connection.open())
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,17 @@ def test_a_file_system_that_is_read_only(tmp_path: Path, mount: Mount) -> None:
     assert error_of(settings).errno == errno.EROFS
 
 
+def test_only_the_owner_reads_the_metadata_log(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path / "a")
+    format_storage(settings, CLUSTER_ID, Random(1), 0, durable=False)
+    log, start = tmp_path / "a/__cluster_metadata-0", tmp_path / "a/bootstrap.checkpoint"
+    assert (log.stat().st_mode & 0o777, start.stat().st_mode & 0o777) == (0o700, 0o600)
+    log.chmod(0o755)
+    start.chmod(0o644)  # as older versions made them
+    Directories(settings, durable=False).close()
+    assert (log.stat().st_mode & 0o777, start.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
 @pytest.fixture
 def open_place() -> Iterator[Path]:
     """A directory that every user may reach, unlike those below `tmp_path`."""
