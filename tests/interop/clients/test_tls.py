@@ -13,9 +13,10 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from interop.kafka_peer import require_kafka, run_tool
 
+from penstock.config.jaas import PLAIN_MODULE
 from penstock.testing.broker import LocalBroker
 from tests.support.processes import wait_until
-from tests.support.tls import Authority, KeyStore, ssl_listeners
+from tests.support.tls import PASSWORD, Authority, KeyStore, ssl_listeners
 
 NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "node")])
 VALUES = [b"value %d" % number for number in range(500)] + [bytes(300_000)]
@@ -47,7 +48,7 @@ def test_librdkafka(broker: LocalBroker, alice: KeyStore) -> None:
         "security.protocol": "SSL",
         "ssl.ca.location": str(alice.trust),
         "ssl.keystore.location": str(alice.path),
-        "ssl.keystore.password": "storesecret",
+        "ssl.keystore.password": PASSWORD,
     }
     producer = Producer(configuration)
     for value in VALUES:
@@ -118,7 +119,7 @@ def test_a_login_over_tls(authority: Authority) -> None:
         "sasl.enabled.mechanisms": "PLAIN",
         "ssl.client.auth": "required",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": (
-            'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="opensesame";'
+            f'{PLAIN_MODULE} required user_alice="opensesame";'
         ),
         **authority.store("node").properties(),
     }
@@ -173,6 +174,7 @@ def client_properties(store: KeyStore, directory: Path) -> Path:
 
 
 @pytest.mark.java
+@pytest.mark.slow
 def test_java(broker: LocalBroker, alice: KeyStore, tmp_path: Path) -> None:
     require_kafka()
     broker.create_topic("java")

@@ -43,9 +43,8 @@ class Secured:
     """A broker with a user alice in every mechanism."""
 
     def __init__(self, broker: LocalBroker) -> None:
-        assert broker._embedded is not None
         self.plain = broker.bootstrap
-        self.address = broker._embedded.server.addresses["SECURED"]
+        self.address = broker.addresses["SECURED"]
         credentials = [
             UserScramCredentialUpsertion("alice", ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
             for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
@@ -199,6 +198,7 @@ def client_properties(directory: Path, mechanism: str, password: str, user: str 
 
 
 @pytest.mark.java
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_javas_console_tools_log_in(secured: Secured, tools: Toolbox, tmp_path: Path, mechanism: str) -> None:
     topic = f"java-{mechanism}"
@@ -216,6 +216,7 @@ def test_javas_console_tools_log_in(secured: Secured, tools: Toolbox, tmp_path: 
 
 
 @pytest.mark.java
+@pytest.mark.slow
 def test_kafka_configs_sets_and_deletes_passwords(secured: Secured, tools: Toolbox, tmp_path: Path) -> None:
     entity = ("--entity-type", "users", "--entity-name", "carol")
     added = tools.run(

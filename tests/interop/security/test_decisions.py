@@ -32,6 +32,8 @@ ADMIN = Principal("User", "admin")
 SWAPPED = {"nothing": SUPER, SUPER: "nothing"}
 NOT_ASKED = {
     ApiKey.API_VERSIONS: "it is open to all",
+    ApiKey.SASL_HANDSHAKE: "it comes before anybody is known; node/logins answers it, and no ACL counts",
+    ApiKey.SASL_AUTHENTICATE: "it comes before anybody is known; node/logins answers it, and no ACL counts",
     ApiKey.VOTE: "it would disturb the quorum",
     ApiKey.BEGIN_QUORUM_EPOCH: "it would disturb the quorum",
     ApiKey.END_QUORUM_EPOCH: "it would disturb the quorum",

@@ -24,6 +24,10 @@ from penstock.protocol.messages import (
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
 from penstock.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_partition_request import AlterPartitionRequest
+from penstock.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from penstock.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
@@ -32,6 +36,10 @@ from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from penstock.protocol.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from penstock.protocol.messages.envelope_request import EnvelopeRequest
 from penstock.protocol.messages.fetch_request import ReplicaState
 from penstock.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
@@ -56,6 +64,7 @@ def of_admins() -> Iterator[Probe]:
     yield from of_configs()
     yield from of_cluster()
     yield from of_acls()
+    yield from of_users()
     yield from of_deletion()
 
 
@@ -174,47 +183,51 @@ def of_cluster() -> Iterator[Probe]:
     )
 
 
+OF_NOBODY = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": "User:nobody",
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+"""The fields of a filter of ACLs that finds none."""
+
+
+def describe_acls(ids: object) -> Message:
+    return DescribeAclsRequest(**OF_NOBODY)
+
+
+def create_acl(ids: object) -> Message:
+    acl = AclCreation(resource_type=2, principal="User:nobody", host="*", operation=3, permission_type=3)
+    return CreateAclsRequest(creations=[acl])
+
+
+def delete_acls(ids: object) -> Message:
+    return DeleteAclsRequest(filters=[DeleteAclsFilter(**OF_NOBODY)])
+
+
 def of_acls() -> Iterator[Probe]:
     for version in (1, 3):
-        yield Probe(
-            "describe ACLs of nobody",
-            version,
-            lambda ids: DescribeAclsRequest(
-                resource_type_filter=1,
-                resource_name_filter=None,
-                pattern_type_filter=1,
-                principal_filter="User:nobody",
-                host_filter=None,
-                operation=1,
-                permission_type=1,
-            ),
-        )
-        yield Probe(
-            "create an ACL without a name",
-            version,
-            lambda ids: CreateAclsRequest(
-                creations=[
-                    AclCreation(resource_type=2, principal="User:nobody", host="*", operation=3, permission_type=3)
-                ]
-            ),
-        )
-        yield Probe(
-            "delete ACLs of nobody",
-            version,
-            lambda ids: DeleteAclsRequest(
-                filters=[
-                    DeleteAclsFilter(
-                        resource_type_filter=1,
-                        resource_name_filter=None,
-                        pattern_type_filter=1,
-                        principal_filter="User:nobody",
-                        host_filter=None,
-                        operation=1,
-                        permission_type=1,
-                    )
-                ]
-            ),
-        )
+        yield Probe("describe ACLs of nobody", version, describe_acls)
+        yield Probe("create an ACL without a name", version, create_acl)
+        yield Probe("delete ACLs of nobody", version, delete_acls)
+
+
+def describe_user(ids: object) -> Message:
+    return DescribeUserScramCredentialsRequest(users=[UserName(name="nobody")])
+
+
+def delete_user(ids: object) -> Message:
+    return AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="nobody", mechanism=1)])
+
+
+def of_users() -> Iterator[Probe]:
+    # null means all users, as an empty list does, but Kafka 4.3.1 never answers that where it refuses it
+    yield Probe("describe the users of SCRAM", 0, lambda ids: DescribeUserScramCredentialsRequest(users=[]))
+    yield Probe("describe a user who is none", 0, describe_user)
+    yield Probe("delete a user who is none", 0, delete_user)
 
 
 def of_deletion() -> Iterator[Probe]:
@@ -284,28 +297,9 @@ def of_controllers() -> Iterator[Probe]:
         ),
         controller=True,
     )
-    yield Probe(
-        "controller: describe ACLs of nobody",
-        3,
-        lambda ids: DescribeAclsRequest(
-            resource_type_filter=1,
-            resource_name_filter=None,
-            pattern_type_filter=1,
-            principal_filter="User:nobody",
-            host_filter=None,
-            operation=1,
-            permission_type=1,
-        ),
-        controller=True,
-    )
-    yield Probe(
-        "controller: create an ACL without a name",
-        3,
-        lambda ids: CreateAclsRequest(
-            creations=[AclCreation(resource_type=2, principal="User:nobody", host="*", operation=3, permission_type=3)]
-        ),
-        controller=True,
-    )
+    yield Probe("controller: describe ACLs of nobody", 3, describe_acls, controller=True)
+    yield Probe("controller: create an ACL without a name", 3, create_acl, controller=True)
+    yield Probe("controller: delete a user who is none", 0, delete_user, controller=True)
     yield Probe(
         "controller: heartbeat of no broker", 0, lambda ids: BrokerHeartbeatRequest(broker_id=99), controller=True
     )

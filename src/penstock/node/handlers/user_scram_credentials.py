@@ -21,7 +21,10 @@ from penstock.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from penstock.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+from penstock.protocol.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from penstock.protocol.messages.describe_user_scram_credentials_response import (
     CredentialInfo,
     DescribeUserScramCredentialsResponse,
@@ -73,6 +76,18 @@ def check_count(count: int) -> None:
         raise RequestError(ErrorCode.POLICY_VIOLATION, sentence)
 
 
+def refuse_describe(request: Request[Any], code: ErrorCode, message: str) -> Message:
+    """The error, and as in Kafka once more for each user, whom it does not name."""
+    users = () if request.body is None else request.body.users or ()
+
+    def answer(_: UserName) -> DescribeUserScramCredentialsResult:
+        return DescribeUserScramCredentialsResult(error_code=code, error_message=message or None, credential_infos=[])
+
+    return DescribeUserScramCredentialsResponse(
+        error_code=code, error_message=message or None, results=lazily(answer, users)
+    )
+
+
 def refuse_alter(request: Request[Any], code: ErrorCode, message: str) -> Message:
     """Every user answered with the error."""
     body = request.body
@@ -85,6 +100,6 @@ def refuse_alter(request: Request[Any], code: ErrorCode, message: str) -> Messag
 
 
 HANDLERS = (
-    Handler(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, handle_describe),
+    Handler(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, handle_describe, refuse_describe),
     Handler(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, handle_alter, refuse_alter),
 )

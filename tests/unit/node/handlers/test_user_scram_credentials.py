@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from support.broker import Node
@@ -16,9 +17,10 @@ from penstock.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
+from penstock.security.authorizer import StandardAuthorizer
 
 
-def alter(node: Node, users: list[str], deletions: list[str] = []) -> dict[str, int]:  # noqa: B006
+def alter(node: Node, users: list[str], deletions: Sequence[str] = ()) -> dict[str, int]:
     answer = node.connect().ask(
         AlterUserScramCredentialsRequest(
             deletions=[ScramCredentialDeletion(name=user, mechanism=1) for user in deletions],
@@ -66,3 +68,12 @@ def test_too_many_users_are_refused() -> None:
     node = Node()
     assert set(alter(node, [f"user-{number}" for number in range(1001)]).values()) == {ErrorCode.POLICY_VIOLATION}
     assert described(node, *[f"user-{number}" for number in range(1001)]).error_code == ErrorCode.POLICY_VIOLATION
+
+
+def test_a_refused_description_has_the_error_for_each_user_too() -> None:
+    node = Node(authorizer=StandardAuthorizer())
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    answer = described(node, "alice", "bob")
+    assert (answer.error_code, [each.error_code for each in answer.results]) == (code, [code, code])
+    answer = described(node)  # with null users Kafka 4.3.1 does not answer at all
+    assert (answer.error_code, list(answer.results)) == (code, [])
