@@ -10,7 +10,8 @@ from support.broker import Client, Node
 from support.requests import batch, fetch, partitions_of, produced, values_of, wanted
 
 from penstock.errors import ErrorCode
-from penstock.protocol.acls import Acl
+from penstock.node.handlers import acls
+from penstock.protocol.acls import Acl, AclFilter
 from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
@@ -122,6 +123,19 @@ def test_a_code_of_zero_breaks_the_connection_and_an_unknown_one_the_filter(node
     assert result.error_code == ErrorCode.INVALID_REQUEST
     node.admin.send(DescribeAclsRequest(**{**meaning(), "operation": 0}), 3)
     assert node.admin.closed
+
+
+def test_filters_are_refused_as_soon_as_they_mean_too_many_acls(node: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of a thousand filters may mean all ACLs: their matches would not fit into memory."""
+    node.create(*(acl(READ, f"t{number}") for number in range(5)))
+    monkeypatch.setattr(acls, "ACLS_PER_REQUEST_MAX", 7)
+    looked_at = []
+    matches = AclFilter.matches
+    monkeypatch.setattr(AclFilter, "matches", lambda self, each: looked_at.append(each) or matches(self, each))
+    answer = node.admin.ask(DeleteAclsRequest(filters=3 * [DeleteAclsFilter(**meaning())]), 3)
+    assert {each.error_code for each in answer.filter_results} == {ErrorCode.POLICY_VIOLATION}
+    assert len(looked_at) == 8
+    assert len(node.delete().filter_results[0].matching_acls) == 5
 
 
 def test_acls_survive_a_restart(node: Secured) -> None:
