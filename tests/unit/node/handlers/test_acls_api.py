@@ -180,6 +180,20 @@ def test_a_parked_fetch_gives_nothing_that_came_after_its_right_went(node: Secur
     assert partitions_of(client.receive())[0].error_code == DENIED
 
 
+def test_who_calls_itself_a_follower_takes_no_consumers_session() -> None:
+    """Followers' sessions replace those of consumers, and stay: only who may act in the cluster is a follower."""
+    node = Secured(max_incremental_fetch_session_cache_slots=1)
+    node.create_topic("t")
+    node.create(acl(READ))
+    client = node.connect()
+    opened = client.ask(fetch("t", wanted(), session_epoch=0), 12)
+    node.connect().ask(fetch("t", wanted(), session_epoch=0, replica_id=7), 12)
+    again = fetch("t", session_id=opened.session_id, session_epoch=1)
+    assert client.ask(again, 12).error_code == 0
+    own = node.connect_as(ADMIN).ask(fetch("t", wanted(), session_epoch=0, replica_id=7), 12)
+    assert own.session_id > 0
+
+
 def test_a_debugging_consumer_needs_to_read_and_a_follower_to_act_in_the_cluster(node: Secured) -> None:
     produced(node.admin, "t", batch(b"x"))
     client = node.connect()
