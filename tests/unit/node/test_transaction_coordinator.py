@@ -282,6 +282,15 @@ def test_a_pattern_that_would_take_too_long_is_refused_and_long_ones_are_matched
     assert [len(each) for each in everything.portions(["a"] * 2_500)] == [1_000, 1_000, 500]
 
 
+def test_a_pattern_that_an_unseen_id_is_too_long_for_does_not_tell_of_it(client: Client) -> None:
+    hidden, hard = "ab" * 10_000, "(a|b)*a(a|b){500}c?"
+    for name in ("a", hidden, "z"):
+        begin(client, name)
+    client.node.acls.refused = lambda operation, kind, name: name == hidden
+    answer = listed(client, transactional_id_pattern=f"{hard}|z|a")
+    assert (answer.error_code, sorted(ids(answer))) == (ErrorCode.NONE, ["a", "z"])
+
+
 def test_what_nobody_knows(client: Client) -> None:
     assert described(client, "unknown").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert described(client, "").error_code == ErrorCode.INVALID_REQUEST

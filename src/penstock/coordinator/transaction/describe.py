@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from penstock.coordinator.group.consumer.regex import InvalidRegexError, compile_regex
@@ -57,9 +57,12 @@ class ListFilter(NamedTuple):
             return False
         return self.pattern is None or self.pattern.fullmatch(transactional_id) is not None
 
-    def portions(self, transactional_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    def portions(
+        self, transactional_ids: Sequence[str], may_see: Callable[[str], bool] = lambda transactional_id: True
+    ) -> Iterator[Sequence[str]]:
         """The ids in portions, each for one step. Raises RequestError INVALID_REGULAR_EXPRESSION for a pattern that
-        would take too long with one of them.
+        would take too long with one of them; one that the requester may not see is left out, as the refusal would tell
+        of it.
 
         RE2 takes no longer than the pattern's instructions times the bytes of the id. There are small patterns that
         take as long, with ids made for them.
@@ -69,6 +72,10 @@ class ListFilter(NamedTuple):
         for position, transactional_id in enumerate(transactional_ids):
             matching = instructions * len(transactional_id.encode())
             if matching > LISTED_PATTERN_WORK_MAX:
+                if not may_see(transactional_id):
+                    yield transactional_ids[start:position]
+                    start, work = position + 1, 0
+                    continue
                 raise RequestError(
                     ErrorCode.INVALID_REGULAR_EXPRESSION,
                     f"The transaction ID pattern is too large for an ID of {len(transactional_id)} characters.",

@@ -78,13 +78,17 @@ def resource_of(acls: dict[Acl, None]) -> DescribeAclsResource:
     )
 
 
-def matching(acls: AclsImage, wanted: AclFilter, pace: Pace) -> Stepped[Found]:
-    """The ACLs that a filter means, by id, in steps."""
+def matching(acls: AclsImage, wanted: AclFilter, pace: Pace, *, at_most: int | None = None) -> Stepped[Found]:
+    """The ACLs that a filter means, by id, in steps. Raises RequestError POLICY_VIOLATION as soon as they are too many:
+    a thousand filters may mean all of a hundred thousand ACLs each.
+    """
     found: Found = {}
     for each in acls.matching(wanted):
         if pace.is_over():
             yield None
         if each is not None:
+            if len(found) == at_most:
+                raise RequestError(ErrorCode.POLICY_VIOLATION, acl_control.TOO_MANY)
             found[each[0]] = each[1]
     return found
 
@@ -108,14 +112,14 @@ def check_codes(*codes: int) -> None:
 
 
 def create(node: Broker, request: Request[CreateAclsRequest], now_ms: int) -> Stepped[Outcome]:
+    if len(request.body.creations) > ACLS_PER_REQUEST_MAX:
+        raise RequestError(ErrorCode.POLICY_VIOLATION, acl_control.TOO_MANY)
     for each in request.body.creations:
         check_codes(each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
     if not node.controller.active:
         return FORWARD
     if not node.gate.authorizer.has_acls:
         raise NO_AUTHORIZER
-    if len(request.body.creations) > ACLS_PER_REQUEST_MAX:
-        raise RequestError(ErrorCode.POLICY_VIOLATION, acl_control.TOO_MANY)
     controller = node.controller.state
 
     def decide(part: list[AclCreation]) -> Result[list[ApiError]]:
@@ -148,19 +152,22 @@ def created(answers: Sequence[ApiError]) -> CreateAclsResponse:
 
 def delete(node: Broker, request: Request[DeleteAclsRequest], now_ms: int) -> Stepped[Outcome]:
     filters = request.body.filters
+    if len(filters) > ACL_FILTERS_PER_REQUEST_MAX:
+        sentence = f"At most {ACL_FILTERS_PER_REQUEST_MAX} filters in one request."
+        raise RequestError(ErrorCode.POLICY_VIOLATION, sentence)
     for each in filters:
         check_codes(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
     if not node.controller.active:
         return FORWARD
     if not node.gate.authorizer.has_acls:
         raise NO_AUTHORIZER
-    if len(filters) > ACL_FILTERS_PER_REQUEST_MAX:
-        sentence = f"At most {ACL_FILTERS_PER_REQUEST_MAX} filters in one request."
-        raise RequestError(ErrorCode.POLICY_VIOLATION, sentence)
     controller, pace = node.controller.state, Pace(ACLS_PER_STEP)
     found: list[Found] = []
+    left = ACLS_PER_REQUEST_MAX
     for each in filters:
-        found.append({} if has_unknown(each) else (yield from matching(controller.image.acls, filter_of(each), pace)))
+        acls = controller.image.acls
+        found.append({} if has_unknown(each) else (yield from matching(acls, filter_of(each), pace, at_most=left)))
+        left -= len(found[-1])
     if not node.controller.active or node.controller.state is not controller:
         raise RequestError(ErrorCode.NOT_CONTROLLER)
     result = acl_control.remove_acls(controller, found)

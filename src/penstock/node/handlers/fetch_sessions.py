@@ -11,6 +11,7 @@ from penstock.node.fetches import TOPIC_IDS_FROM, replica_id
 from penstock.node.request import Request
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from penstock.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, Session, Subscription
+from penstock.security.rights import ACT_IN_CLUSTER
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
@@ -24,7 +25,8 @@ def find_session(node: Broker, request: Request[FetchRequest], now_ms: int) -> S
     if body.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if body.session_id != INVALID_SESSION_ID:
             sessions.remove(body.session_id)
-        session = Session(uses_topic_ids=by_id, privileged=replica_id(body) >= 0, now_ms=now_ms)
+        follows = replica_id(body) >= 0 and node.gate.would_allow(request, ACT_IN_CLUSTER)
+        session = Session(uses_topic_ids=by_id, privileged=follows, now_ms=now_ms)
     else:
         found = sessions.find(body.session_id, body.session_epoch, uses_topic_ids=by_id, now_ms=now_ms)
         if isinstance(found, ErrorCode):

@@ -49,7 +49,7 @@ def list_in_steps(
     for index in sorted(shards):
         shard = shards.get(index)
         names = list(shard.machine.state.ids) if shard is not None else []
-        portions = wanted.portions(names)
+        portions = wanted.portions(names, may_see)
         while shard is not None and serves(shard):
             try:
                 some = next(portions, None)

@@ -134,7 +134,7 @@ def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bo
         and name not in node.state.image.topics_by_name
         and node.state.settings.auto_create_topics_enable
         and (node.controller.active or node.channel.elsewhere)
-        and node.gate.allows(request, DESCRIBE_TOPIC, name)
+        and node.gate.would_allow(request, DESCRIBE_TOPIC, name)
         and node.gate.allows(request, CREATE_TOPIC, name)
     )
 

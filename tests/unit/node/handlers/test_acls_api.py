@@ -10,7 +10,8 @@ from support.broker import Client, Node
 from support.requests import batch, fetch, partitions_of, produced, values_of, wanted
 
 from penstock.errors import ErrorCode
-from penstock.protocol.acls import Acl
+from penstock.node.handlers import acls
+from penstock.protocol.acls import Acl, AclFilter
 from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
@@ -124,6 +125,19 @@ def test_a_code_of_zero_breaks_the_connection_and_an_unknown_one_the_filter(node
     assert node.admin.closed
 
 
+def test_filters_are_refused_as_soon_as_they_mean_too_many_acls(node: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of a thousand filters may mean all ACLs: their matches would not fit into memory."""
+    node.create(*(acl(READ, f"t{number}") for number in range(5)))
+    monkeypatch.setattr(acls, "ACLS_PER_REQUEST_MAX", 7)
+    looked_at = []
+    matches = AclFilter.matches
+    monkeypatch.setattr(AclFilter, "matches", lambda self, each: looked_at.append(each) or matches(self, each))
+    answer = node.admin.ask(DeleteAclsRequest(filters=3 * [DeleteAclsFilter(**meaning())]), 3)
+    assert {each.error_code for each in answer.filter_results} == {ErrorCode.POLICY_VIOLATION}
+    assert len(looked_at) == 8
+    assert len(node.delete().filter_results[0].matching_acls) == 5
+
+
 def test_acls_survive_a_restart(node: Secured) -> None:
     node.create(acl(READ), acl(READ, who="User:bob", deny=True))
     node.authorizer = StandardAuthorizer(["User:admin"])
@@ -164,6 +178,20 @@ def test_a_parked_fetch_gives_nothing_that_came_after_its_right_went(node: Secur
     node.delete()
     assert produced(own, "t", batch(b"secret")).error_code == 0
     assert partitions_of(client.receive())[0].error_code == DENIED
+
+
+def test_who_calls_itself_a_follower_takes_no_consumers_session() -> None:
+    """Followers' sessions replace those of consumers, and stay: only who may act in the cluster is a follower."""
+    node = Secured(max_incremental_fetch_session_cache_slots=1)
+    node.create_topic("t")
+    node.create(acl(READ))
+    client = node.connect()
+    opened = client.ask(fetch("t", wanted(), session_epoch=0), 12)
+    node.connect().ask(fetch("t", wanted(), session_epoch=0, replica_id=7), 12)
+    again = fetch("t", session_id=opened.session_id, session_epoch=1)
+    assert client.ask(again, 12).error_code == 0
+    own = node.connect_as(ADMIN).ask(fetch("t", wanted(), session_epoch=0, replica_id=7), 12)
+    assert own.session_id > 0
 
 
 def test_a_debugging_consumer_needs_to_read_and_a_follower_to_act_in_the_cluster(node: Secured) -> None:

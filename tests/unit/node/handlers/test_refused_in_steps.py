@@ -15,7 +15,7 @@ from penstock.node.request import Handler
 from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
-from penstock.protocol.messages.metadata_request import MetadataRequest
+from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.security.authorizer import StandardAuthorizer
 
 COUNT = 5 * PARTITIONS_PER_STEP
@@ -106,3 +106,9 @@ def test_a_list_of_all_topics_denies_nothing(client: Client) -> None:
     before = client.node.broker.gate.denials.count
     assert not client.ask(DescribeTopicPartitionsRequest(topics=[], response_partition_limit=10), 0).topics
     assert client.node.broker.gate.denials.count == before
+
+
+def test_a_topic_that_might_have_been_created_is_denied_once(client: Client) -> None:
+    before = client.node.broker.gate.denials.count
+    client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=True), 12)
+    assert client.node.broker.gate.denials.count == before + 1
