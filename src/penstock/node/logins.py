@@ -246,6 +246,7 @@ class Logins:
         lifetime_ms = min(lifetimes_ms, default=0)
         login.expires = bool(lifetimes_ms)
         login.until_ms = self._elapsed_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS
+        login.ends_ms = login.until_ms
         login.state = LoginState.DONE
         login.mechanism = server.mechanism
         login.server = None
@@ -261,6 +262,11 @@ class Logins:
     def _elapsed_ms(self) -> int:
         """What sessions go by: a node that stood still lets none last longer."""
         return self._scheduler.wall.elapsed(self._scheduler.now_ms)
+
+    def is_over(self, connection: Connection) -> bool:
+        """Whether the login of a connection has ended, so that what still waits for data gets none."""
+        login = connection.login
+        return login is not None and self._elapsed_ms >= login.ends_ms
 
     def _begin_again(self, connection: Connection, login: Login) -> bool:
         """Whether a client that is logged in may log in again: not if its login never ends, nor all the time."""
