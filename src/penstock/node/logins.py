@@ -18,12 +18,13 @@ than the mechanism allows. Whoever logs in again must do so with the same mechan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, ProtocolError
-from penstock.node.effects import LetIn, Send
+from penstock.node.effects import Chunk, LetIn
 from penstock.node.exit import Exit
 from penstock.node.journal import Journal
 from penstock.node.limits import LOGIN_AGAIN_PAUSE_MS
@@ -60,6 +61,16 @@ EXPECTED: dict[LoginState, tuple[int, ...]] = {
     LoginState.DONE: (ApiKey.SASL_HANDSHAKE,),
 }
 """The requests that are decoded. A SaslHandshake within an exchange gets an answer, that it is out of place."""
+
+
+@dataclass(slots=True, eq=False)
+class BareToken:
+    """A token without a header: its answer, too, waits for those of the requests before it."""
+
+    frame_bytes: int
+    answer: Sequence[Chunk] = ()
+    done: bool = False
+    abandoned: Callable[[], None] | None = None
 
 
 class Logins:
@@ -125,7 +136,6 @@ class Logins:
                 f"a request of {len(frame)} bytes before login; sasl.server.max.receive.size is {login.frame_max_bytes}"
             )
         if login.state is LoginState.BEGUN and not login.headers:
-            connection.frame_bytes -= len(frame)
             self._bare_token(connection, login, bytes(frame))
             return
         key = int.from_bytes(frame[:KEY_BYTES], "big", signed=True)
@@ -165,9 +175,12 @@ class Logins:
         try:
             answer, _ = self._evaluate(connection, login, token)
         except LoginFailed as failed:
+            connection.frame_bytes -= len(token)
             self._fail(connection, login, str(failed), None)
             return
-        self._scheduler.effects.append(Send(connection.id, (len(answer).to_bytes(LENGTH_BYTES, "big") + answer,)))
+        bare = BareToken(len(token))
+        connection.in_flight.append(bare)
+        connection.answered(bare, (len(answer).to_bytes(LENGTH_BYTES, "big") + answer,), self._scheduler.effects)
 
     # Requests: see node/handlers/sasl.py
 

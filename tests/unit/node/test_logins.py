@@ -364,6 +364,22 @@ def test_a_fetch_that_waits_while_its_client_logs_in_again_is_served_first() -> 
     assert served(client)
 
 
+def test_the_answer_to_a_bare_token_waits_for_those_before_it() -> None:
+    node = renewable()
+    node.create_topic("t")
+    client = logged_in(node, "alice")
+    node.advance(8_000)
+    client.send(parked_fetch(), 12)
+    client.send(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+    client.send_bytes(b"\0alice\0alice-secret")
+    assert not client.answers
+    node.connect().ask(produce("t", batch()), 9)
+    assert fetched(client)
+    assert client.receive().error_code == 0
+    assert client.answers.popleft() == b""
+    assert served(client)
+
+
 def test_logging_in_again_is_for_the_same_principal_by_the_same_mechanism() -> None:
     node = renewable()
     for user, mechanism, sentence in (
