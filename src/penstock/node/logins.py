@@ -110,13 +110,13 @@ class Logins:
         self._unreadable = unreadable
         self.counters: dict[str, LoginCounters] = {}
 
-    def connected(self, connection: Connection) -> None:
-        """A client has connected: it must log in if the listener says so."""
+    def connected(self, connection: Connection, since_ms: int) -> None:
+        """A client has connected, at `since_ms`: it must log in if the listener says so."""
         of_listener = self._mechanisms.of(connection.listener)
         if of_listener is not None:
             counters = self.counters.setdefault(connection.listener, LoginCounters())
             login = connection.login = Login(of_listener.receive_max_bytes, counters)
-            self._limit(connection, login)
+            self._limit(connection, login, since_ms)
 
     # Frames
 
@@ -288,7 +288,7 @@ class Logins:
             return False
         login.again_ms = now_ms
         login.until_ms = 0
-        self._limit(connection, login)
+        self._limit(connection, login, self._scheduler.now_ms)
         return True
 
     def _fail(
@@ -322,8 +322,8 @@ class Logins:
             self._exit.answer(request, answer, now_ms)
         self._close(connection, "its login failed")
 
-    def _limit(self, connection: Connection, login: Login) -> None:
-        """Sets the deadline of a login."""
+    def _limit(self, connection: Connection, login: Login, since_ms: int) -> None:
+        """Sets the deadline of a login, which counts from `since_ms`."""
 
         def late(now_ms: int) -> None:
             login.timer = None
@@ -331,7 +331,7 @@ class Logins:
                 login.counters.failed(again=login.again)
                 self._close(connection, f"no login within {self._timeout_ms} ms (penstock.receive.timeout.ms)")
 
-        login.timer = self._scheduler.timers.at(self._scheduler.now_ms + self._timeout_ms, late)
+        login.timer = self._scheduler.timers.at(since_ms + self._timeout_ms, late)
 
     def _disarm(self, login: Login) -> None:
         if login.timer is not None:

@@ -220,6 +220,17 @@ def test_a_login_has_one_deadline() -> None:
     assert quick.closed is None
 
 
+def test_the_deadline_of_a_login_counts_from_the_beginning_of_the_handshake_before_it() -> None:
+    node = secured(penstock__receive__timeout__ms="5000")
+    node.advance(10_000)
+    client = node.clients[77] = Client(node, 77)
+    node.broker.connected(77, SECURED, "127.0.0.1:40000", node.now_ms, since_ms=node.now_ms - 4_000)
+    node.advance(999)
+    assert client.closed is None
+    node.advance(1)
+    assert client.closed == "no login within 5000 ms (penstock.receive.timeout.ms)"
+
+
 def test_frames_before_login_are_small() -> None:
     node = secured(sasl__server__max__receive__size="1000")
     client = node.connect(SECURED)
