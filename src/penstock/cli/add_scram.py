@@ -15,8 +15,6 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.user_scram_credential_record import UserScramCredentialRecord
 
-SALT_BYTES = 26
-"""As many random bytes as Kafka's tools take, nearly."""
 DEFAULT_ITERATIONS = 4096
 KEYS = ("name", "password", "saltedpassword", "salt", "iterations")
 
@@ -26,6 +24,7 @@ def scram_record(text: str, random: Random) -> UserScramCredentialRecord:
     from penstock.metadata.limits import SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN
     from penstock.metadata.scram import ScramMechanism, credential_of
     from penstock.security.sasl import Derivation
+    from penstock.security.scram import SALT_BITS, salt_of
 
     name, equals, rest = text.strip().partition("=")
     if not equals:
@@ -40,7 +39,7 @@ def scram_record(text: str, random: Random) -> UserScramCredentialRecord:
         raise wrong("it must have password, or saltedpassword with salt")
     if "saltedpassword" in given and "salt" not in given:
         raise wrong("saltedpassword goes only with the salt that it was made with")
-    salt = decoded("salt", given["salt"]) if "salt" in given else random.randbytes(SALT_BYTES)
+    salt = decoded("salt", given["salt"]) if "salt" in given else salt_of(random.getrandbits(SALT_BITS))
     iterations = given.get("iterations", str(DEFAULT_ITERATIONS))
     if not iterations.isdecimal() or not SCRAM_ITERATIONS_MIN <= int(iterations) <= SCRAM_ITERATIONS_MAX:
         raise wrong(f"iterations must be a number from {SCRAM_ITERATIONS_MIN} to {SCRAM_ITERATIONS_MAX}")

@@ -11,7 +11,7 @@ examples:
 from __future__ import annotations
 
 import argparse
-import os
+from secrets import randbits
 from typing import TYPE_CHECKING
 
 from penstock.cli.common import add_action, add_actions, add_bootstrap, add_json, add_option, run_action, with_client
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.client.users import UserCredential
 
 SUMMARY = "show, add and remove users that log in with SCRAM"
-SALT_BYTES = 26
 NAMES = [each.sasl_name for each in ScramMechanism]
 
 run = run_action
@@ -101,9 +100,10 @@ def add_user_action(arguments: argparse.Namespace) -> int:
     async def job(client: Client) -> int:
         from penstock.client.users import SaltedPassword, set_password
         from penstock.security.sasl import Derivation
+        from penstock.security.scram import SALT_BITS, salt_of
 
         for mechanism in mechanisms:
-            salt = os.urandom(SALT_BYTES)
+            salt = salt_of(randbits(SALT_BITS))
             salted = Derivation(mechanism.hash_name, password.encode(), salt, arguments.iterations).derive()
             await set_password(client, arguments.user, mechanism, SaltedPassword(arguments.iterations, salt, salted))
         tell(arguments, "set", mechanisms)

@@ -339,8 +339,12 @@ class Broker:
 
     # Events
 
-    def connected(self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None) -> None:
-        """A client connected. `connection` is a number never used again, `subject` is of the certificate it showed."""
+    def connected(
+        self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None, *, since_ms: int = -1
+    ) -> None:
+        """A client connected. `connection` is a number never used again, `subject` is of the certificate it showed; its
+        deadline to log in counts from `since_ms`, when its handshake began (-1: from now).
+        """
         assert connection not in self.connections
         settings = self.state.settings
         try:
@@ -349,7 +353,7 @@ class Broker:
             self.scheduler.effects.append(Close(connection, str(error)))
             return
         found = self.connections[connection] = Connection.of(settings, connection, listener, peer, principal)
-        self.dispatcher.logins.connected(found)
+        self.dispatcher.logins.connected(found, now_ms if since_ms < 0 else since_ms)
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
         """Handles one frame, without its length prefix, in a writable buffer; keeps views of it while they are needed.

@@ -260,9 +260,12 @@ class Fetch:
         ready = self.session.ready
         incremental = self.session.id != INVALID_SESSION_ID
         not_open: NotOpen | None = None
+        login_over = self.timer is not None and self.fetches.dispatcher.logins.is_over(self.request.connection)
+        self.at_once = self.at_once or login_over
         for subscription in list(islice(ready.values(), min(LOOKS_PER_STEP, self.looks_left))):
             try:
-                answer = self.look(subscription, self.max_bytes - self.size_bytes, self.size_bytes == 0, now_ms)
+                limit_bytes = 0 if login_over else self.max_bytes - self.size_bytes
+                answer = self.look(subscription, limit_bytes, self.size_bytes == 0 and not login_over, now_ms)
             except NotOpen as error:
                 not_open = error
                 continue

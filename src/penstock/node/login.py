@@ -27,6 +27,7 @@ class Login:
 
     Attributes:
         until_ms: requests are served before this time, as `WallTime.elapsed` counts, without asking here.
+        ends_ms: when the login ends, in the same time; also while the client logs in again.
         expires: whether the login ends at all, so that the client may log in again.
         headers: tokens come in SaslAuthenticate requests. knows_lifetimes: of a version that tells when it ends.
         mechanism: that the client has logged in with; empty before. again: it has, and does so again.
@@ -35,6 +36,7 @@ class Login:
     frame_max_bytes: int
     counters: LoginCounters
     until_ms: int = 0
+    ends_ms: int = 0
     state: LoginState = LoginState.FIRST
     expires: bool = False
     headers: bool = False

@@ -18,12 +18,13 @@ than the mechanism allows. Whoever logs in again must do so with the same mechan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, ProtocolError
-from penstock.node.effects import LetIn, Send
+from penstock.node.effects import Chunk, LetIn
 from penstock.node.exit import Exit
 from penstock.node.journal import Journal
 from penstock.node.limits import LOGIN_AGAIN_PAUSE_MS
@@ -60,6 +61,16 @@ EXPECTED: dict[LoginState, tuple[int, ...]] = {
     LoginState.DONE: (ApiKey.SASL_HANDSHAKE,),
 }
 """The requests that are decoded. A SaslHandshake within an exchange gets an answer, that it is out of place."""
+
+
+@dataclass(slots=True, eq=False)
+class BareToken:
+    """A token without a header: its answer, too, waits for those of the requests before it."""
+
+    frame_bytes: int
+    answer: Sequence[Chunk] = ()
+    done: bool = False
+    abandoned: Callable[[], None] | None = None
 
 
 class Logins:
@@ -99,13 +110,13 @@ class Logins:
         self._unreadable = unreadable
         self.counters: dict[str, LoginCounters] = {}
 
-    def connected(self, connection: Connection) -> None:
-        """A client has connected: it must log in if the listener says so."""
+    def connected(self, connection: Connection, since_ms: int) -> None:
+        """A client has connected, at `since_ms`: it must log in if the listener says so."""
         of_listener = self._mechanisms.of(connection.listener)
         if of_listener is not None:
             counters = self.counters.setdefault(connection.listener, LoginCounters())
             login = connection.login = Login(of_listener.receive_max_bytes, counters)
-            self._limit(connection, login)
+            self._limit(connection, login, since_ms)
 
     # Frames
 
@@ -125,7 +136,6 @@ class Logins:
                 f"a request of {len(frame)} bytes before login; sasl.server.max.receive.size is {login.frame_max_bytes}"
             )
         if login.state is LoginState.BEGUN and not login.headers:
-            connection.frame_bytes -= len(frame)
             self._bare_token(connection, login, bytes(frame))
             return
         key = int.from_bytes(frame[:KEY_BYTES], "big", signed=True)
@@ -165,9 +175,12 @@ class Logins:
         try:
             answer, _ = self._evaluate(connection, login, token)
         except LoginFailed as failed:
+            connection.frame_bytes -= len(token)
             self._fail(connection, login, str(failed), None)
             return
-        self._scheduler.effects.append(Send(connection.id, (len(answer).to_bytes(LENGTH_BYTES, "big") + answer,)))
+        bare = BareToken(len(token))
+        connection.in_flight.append(bare)
+        connection.answered(bare, (len(answer).to_bytes(LENGTH_BYTES, "big") + answer,), self._scheduler.effects)
 
     # Requests: see node/handlers/sasl.py
 
@@ -246,6 +259,7 @@ class Logins:
         lifetime_ms = min(lifetimes_ms, default=0)
         login.expires = bool(lifetimes_ms)
         login.until_ms = self._elapsed_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS
+        login.ends_ms = login.until_ms
         login.state = LoginState.DONE
         login.mechanism = server.mechanism
         login.server = None
@@ -262,6 +276,11 @@ class Logins:
         """What sessions go by: a node that stood still lets none last longer."""
         return self._scheduler.wall.elapsed(self._scheduler.now_ms)
 
+    def is_over(self, connection: Connection) -> bool:
+        """Whether the login of a connection has ended, so that what still waits for data gets none."""
+        login = connection.login
+        return login is not None and self._elapsed_ms >= login.ends_ms
+
     def _begin_again(self, connection: Connection, login: Login) -> bool:
         """Whether a client that is logged in may log in again: not if its login never ends, nor all the time."""
         now_ms = self._elapsed_ms
@@ -269,7 +288,7 @@ class Logins:
             return False
         login.again_ms = now_ms
         login.until_ms = 0
-        self._limit(connection, login)
+        self._limit(connection, login, self._scheduler.now_ms)
         return True
 
     def _fail(
@@ -303,8 +322,8 @@ class Logins:
             self._exit.answer(request, answer, now_ms)
         self._close(connection, "its login failed")
 
-    def _limit(self, connection: Connection, login: Login) -> None:
-        """Sets the deadline of a login."""
+    def _limit(self, connection: Connection, login: Login, since_ms: int) -> None:
+        """Sets the deadline of a login, which counts from `since_ms`."""
 
         def late(now_ms: int) -> None:
             login.timer = None
@@ -312,7 +331,7 @@ class Logins:
                 login.counters.failed(again=login.again)
                 self._close(connection, f"no login within {self._timeout_ms} ms (penstock.receive.timeout.ms)")
 
-        login.timer = self._scheduler.timers.at(self._scheduler.now_ms + self._timeout_ms, late)
+        login.timer = self._scheduler.timers.at(since_ms + self._timeout_ms, late)
 
     def _disarm(self, login: Login) -> None:
         if login.timer is not None:

@@ -43,8 +43,9 @@ CLIENT_FINAL = re.compile(
 )
 SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^\x00,]+)|v=(?P<signature>{BASE64})){EXTENSIONS}")
 TOKEN_EXTENSION = ",tokenauth=true"
-SALT_BYTES = 26
-"""As long as the salts that Kafka's tools make."""
+SALT_BITS = 130
+"""Of the salts that our tools and Kafka's make."""
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 LookUp = Callable[[str, bool], ScramCredential | None]
 """The credential of a user, or of a delegation token if the second argument is True."""
@@ -124,7 +125,7 @@ class ScramServer:
         def made(what: str) -> bytes:
             return keyed(self._mechanism, self._decoy_key, f"{what},{self.mechanism},{user}".encode())
 
-        salt = b64encode(made("salt"))[:SALT_BYTES]
+        salt = salt_of(int.from_bytes(made("salt"), "big"))
         return ScramCredential(salt, made("stored"), made("server"), SCRAM_ITERATIONS_MIN)
 
 
@@ -186,6 +187,18 @@ class ScramClient:
         if not hmac.compare_digest(decoded(found["signature"]), signature):
             raise LoginFailed("the server does not know the password either: it is not the one that stored it")
         self.complete = True
+
+
+def salt_of(number: int) -> bytes:
+    """A salt from a random number, as Kafka's tools write them: SALT_BITS of it, to the base of 36. All tools of ours
+    make salts in this way, and so are the decoys: by its salt nobody can tell whether a user exists.
+    """
+    number %= 1 << SALT_BITS
+    text = ""
+    while number or not text:
+        number, digit = divmod(number, len(DIGITS))
+        text = DIGITS[digit] + text
+    return text.encode()
 
 
 def mixed(left: bytes, right: bytes) -> bytes:

@@ -11,7 +11,9 @@ from penstock.node.effects import Effect
 class Node(Protocol):
     """The state machine that the shell runs; `penstock.node.broker.Broker` is one."""
 
-    def connected(self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None) -> None: ...
+    def connected(
+        self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None, *, since_ms: int = -1
+    ) -> None: ...
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None: ...
 

@@ -348,7 +348,8 @@ class Shell:
         except DerError as error:
             self.refuse(connection, f"the subject of its certificate cannot be read: {error}")
             return
-        self.node.connected(connection.number, connection.listener, connection.peer, self.now_ms, subject)
+        number, since_ms = connection.number, connection.frame_since_ms
+        self.node.connected(number, connection.listener, connection.peer, self.now_ms, subject, since_ms=since_ms)
 
     def frame_too_large(self, size_bytes: int) -> str:
         """The reason for closing a client's connection whose frame is larger than socket.request.max.bytes."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+import re
+from base64 import b64decode, b64encode
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.cli.add_scram import scram_record
 from penstock.errors import UsageError
 from penstock.metadata.scram import ScramCredential, ScramMechanism, credential_of
 from penstock.security.sasl import Derivation
+from penstock.security.scram import ScramServer
 
 SALT = b64encode(b"some salt").decode()
 SALTED = Derivation("sha256", b"canary", b"some salt", 8192).derive()
@@ -18,7 +20,7 @@ SALTED = Derivation("sha256", b"canary", b"some salt", 8192).derive()
 
 def test_a_password_is_salted() -> None:
     record = scram_record("SCRAM-SHA-256=[name=alice,password=canary]", Random(1))
-    assert (record.name, record.mechanism, record.iterations, len(record.salt)) == ("alice", 1, 4096, 26)
+    assert (record.name, record.mechanism, record.iterations) == ("alice", 1, 4096)
     key = Derivation("sha256", b"canary", record.salt, 4096).derive()
     assert ScramCredential.of(record) == credential_of(ScramMechanism.SCRAM_SHA_256, record.salt, key, 4096)
 
@@ -56,3 +58,11 @@ def test_anything_else_is_refused_without_showing_a_password(text: str) -> None:
     with pytest.raises(UsageError, match="--add-scram: ") as wrong:
         scram_record(text, Random(1))
     assert "canary" not in str(wrong.value)
+
+
+def test_a_salt_looks_like_those_that_users_get_who_do_not_exist() -> None:
+    salts = [scram_record("SCRAM-SHA-256=[name=a,password=b]", Random(seed)).salt for seed in range(3)]
+    server = ScramServer(ScramMechanism.SCRAM_SHA_256, "n" * 40, lambda user, token: None, b"key")
+    challenge = server.evaluate(b"n,,n=nobody,r=abc").decode()
+    salts.append(b64decode(challenge.split(",")[1].removeprefix("s=")))
+    assert all(re.fullmatch(rb"[0-9a-z]{20,26}", bytes(salt)) for salt in salts)

@@ -18,7 +18,7 @@ from support.logins import (
     secured,
     token,
 )
-from support.requests import batch, produce
+from support.requests import batch, fetch, produce
 
 from penstock.config.jaas import PLAIN_MODULE
 from penstock.errors import ErrorCode
@@ -26,6 +26,7 @@ from penstock.node.limits import LOGIN_FAILURES_LOGGED_PER_S
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from penstock.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -219,6 +220,17 @@ def test_a_login_has_one_deadline() -> None:
     assert quick.closed is None
 
 
+def test_the_deadline_of_a_login_counts_from_the_beginning_of_the_handshake_before_it() -> None:
+    node = secured(penstock__receive__timeout__ms="5000")
+    node.advance(10_000)
+    client = node.clients[77] = Client(node, 77)
+    node.broker.connected(77, SECURED, "127.0.0.1:40000", node.now_ms, since_ms=node.now_ms - 4_000)
+    node.advance(999)
+    assert client.closed is None
+    node.advance(1)
+    assert client.closed == "no login within 5000 ms (penstock.receive.timeout.ms)"
+
+
 def test_frames_before_login_are_small() -> None:
     node = secured(sasl__server__max__receive__size="1000")
     client = node.connect(SECURED)
@@ -320,6 +332,63 @@ def test_who_is_late_may_still_log_in_and_is_served_nothing_before() -> None:
     node.advance(20_000)
     log_in(other, "alice")
     assert served(other)
+
+
+def parked_fetch(offset: int = 0) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000)
+    return fetch("t", partition, max_wait_ms=100_000, min_bytes=1, max_bytes=10_000)
+
+
+def fetched(client: Client) -> bytes:
+    return bytes(client.receive().responses[0].partitions[0].records)
+
+
+def test_a_fetch_that_waits_gets_nothing_once_its_login_has_ended() -> None:
+    node = renewable()
+    node.create_topic("t")
+    writer = node.connect()
+    late, renewed = logged_in(node, "alice"), logged_in(node, "bob")
+    node.advance(8_000)
+    late.send(parked_fetch(), 12)
+    log_in(renewed, "bob")
+    renewed.send(parked_fetch(), 12)
+    node.advance(2_000)
+    writer.ask(produce("t", batch()), 9)
+    assert fetched(late) == b""
+    assert fetched(renewed)
+    log_in(late, "alice")
+    late.send(parked_fetch(), 12)
+    assert fetched(late)
+
+
+def test_a_fetch_that_waits_while_its_client_logs_in_again_is_served_first() -> None:
+    node = renewable()
+    node.create_topic("t")
+    client = logged_in(node, "alice")
+    node.advance(8_000)
+    client.send(parked_fetch(), 12)
+    client.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    node.connect().ask(produce("t", batch()), 9)
+    assert fetched(client)
+    assert client.receive().error_code == 0
+    assert token(client, b"\0alice\0alice-secret").error_code == 0
+    assert served(client)
+
+
+def test_the_answer_to_a_bare_token_waits_for_those_before_it() -> None:
+    node = renewable()
+    node.create_topic("t")
+    client = logged_in(node, "alice")
+    node.advance(8_000)
+    client.send(parked_fetch(), 12)
+    client.send(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+    client.send_bytes(b"\0alice\0alice-secret")
+    assert not client.answers
+    node.connect().ask(produce("t", batch()), 9)
+    assert fetched(client)
+    assert client.receive().error_code == 0
+    assert client.answers.popleft() == b""
+    assert served(client)
 
 
 def test_logging_in_again_is_for_the_same_principal_by_the_same_mechanism() -> None:

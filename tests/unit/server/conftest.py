@@ -37,6 +37,7 @@ class FakeNode:
     kept: list[memoryview] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
     subjects: dict[int, str | None] = field(default_factory=dict)
+    waited_ms: dict[int, int] = field(default_factory=dict)
     up: list[int] = field(default_factory=list)
     answers: list[tuple[int, bytes]] = field(default_factory=list)
     links_lost: list[tuple[int, str]] = field(default_factory=list)
@@ -52,8 +53,11 @@ class FakeNode:
     def answer(self, connection: int, frame: bytes) -> list[Effect]:
         return [Send(connection, [framed(frame)])]
 
-    def connected(self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None) -> None:
+    def connected(
+        self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None, *, since_ms: int = -1
+    ) -> None:
         self.subjects[connection] = subject
+        self.waited_ms[connection] = now_ms - since_ms
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
         self.frames.append((connection, bytes(frame)))

@@ -172,6 +172,23 @@ def test_the_subject_of_a_clients_certificate_reaches_the_node(
     assert tls.node.subjects == {1: "CN=alice"}
 
 
+def test_the_node_is_told_how_long_the_handshake_took(
+    make_tls: Callable[..., TlsWorld], client: ssl.SSLContext
+) -> None:
+    tls = make_tls()
+    sock = tls.begin(client)
+    tls.world.run_until(lambda: tls.world.shell.connections)
+    tls.world.shell.connections[1].frame_since_ms -= 4_000
+
+    def over() -> bool:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            sock.do_handshake()
+        return 1 in tls.node.waited_ms
+
+    tls.world.run_until(over)
+    assert tls.node.waited_ms[1] >= 4_000
+
+
 def refusal(tls: TlsWorld, client: ssl.SSLContext, caplog: pytest.LogCaptureFixture) -> str:
     """How the node's log tells of a handshake that it breaks off."""
     caplog.set_level("INFO")
