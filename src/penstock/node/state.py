@@ -12,6 +12,7 @@ from penstock.metadata.image import EMPTY_IMAGE, BrokerRegistration, MetadataIma
 from penstock.metadata.persistent import PersistentMap
 from penstock.metadata.scram import Credentials
 from penstock.node.outgoing import Peer
+from penstock.node.store_checks import CheckStores, any_stores
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +26,7 @@ class NodeState:
         ready: the node leads its partitions and serves.
         stopping: a clean stop has begun. stopped: it is complete.
         first_credentials: those that the node was formatted with.
+        check_stores: says whether other key and trust stores could be used.
         failure: why the node cannot go on; None while it can.
     """
 
@@ -38,6 +40,7 @@ class NodeState:
     stopped: bool = False
     failure: Exception | None = None
     first_credentials: Credentials = field(default_factory=PersistentMap)
+    check_stores: CheckStores = any_stores
 
     def __post_init__(self) -> None:
         self.node_id = self.settings.node_id

@@ -168,6 +168,7 @@ class Server:
             nonces=SystemRandom(),
         )
         broker = self.broker
+        broker.state.check_stores = tls.check
         pace = Pace(
             lambda: broker.settings.log_cleaner_io_max_bytes_per_second,
             lambda index: self.shell.lanes[index].slow,
