@@ -213,6 +213,7 @@ class Tls:
         self._handshakes: Handshakes | None = None
         self._listeners = dict(listeners_with_tls(settings))
         self._look_now = asyncio.Event()
+        self._looking = asyncio.Lock()
         if self._listeners:
             self._handshakes = Handshakes(loop, settings.penstock_tls_handshake_threads)
 
@@ -269,6 +270,10 @@ class Tls:
 
     async def look(self, settings: Settings) -> None:
         """Takes over what has changed and may be; logs what may not."""
+        async with self._looking:
+            await self._look(settings)
+
+    async def _look(self, settings: Settings) -> None:
         for tls in self._listeners.values():
             try:
                 if not await self._loop.run_in_executor(None, tls.changed, settings):

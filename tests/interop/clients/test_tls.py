@@ -150,12 +150,12 @@ def test_a_key_store_is_changed_by_the_tools_of_kafkas_clients(authority: Author
     )
 
     first, second = authority.store("first", subject=NAME), authority.store("second", subject=NAME)
-    with LocalBroker({**ssl_listeners(), **first.properties()}) as broker:
+
+    def seen() -> str:
         host, _, port = broker.addresses["SSL"].rpartition(":")
+        return ssl.get_server_certificate((host, int(port)))
 
-        def seen() -> str:
-            return ssl.get_server_certificate((host, int(port)))
-
+    with LocalBroker({**ssl_listeners(), **first.properties()}, tmp_path / "data") as broker:
         assert seen() == ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(first.certificate_pem))
         name = "listener.name.ssl.ssl.keystore.location"
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -170,6 +170,8 @@ def test_a_key_store_is_changed_by_the_tools_of_kafkas_clients(authority: Author
         set_to(str(second.path))
         renewed = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(second.certificate_pem))
         wait_until(lambda: seen() == renewed, "the new certificate is in use", 30)
+    with LocalBroker({**ssl_listeners(), **first.properties()}, tmp_path / "data") as broker:
+        assert seen() == renewed, "before the first client comes"
 
 
 def client_properties(store: KeyStore, directory: Path) -> Path:
