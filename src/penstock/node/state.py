@@ -10,6 +10,7 @@ from penstock.log.directory import LogDirectory
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.image import EMPTY_IMAGE, BrokerRegistration, MetadataImage
 from penstock.node.outgoing import Peer
+from penstock.node.store_checks import CheckStores, any_stores
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +23,7 @@ class NodeState:
         broker_epoch: of this broker's last registration; -1 before the first is granted.
         ready: the node leads its partitions and serves.
         stopping: a clean stop has begun. stopped: it is complete.
+        check_stores: says whether other key and trust stores could be used.
         failure: why the node cannot go on; None while it can.
     """
 
@@ -34,6 +36,7 @@ class NodeState:
     stopping: bool = False
     stopped: bool = False
     failure: Exception | None = None
+    check_stores: CheckStores = any_stores
 
     def __post_init__(self) -> None:
         self.node_id = self.settings.node_id

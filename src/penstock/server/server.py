@@ -96,6 +96,8 @@ class Server:
                     raise StorageError(f"the node cannot start: {self.failure}") from self.failure
                 self._changed.clear()
                 await self._changed.wait()
+            if self._tls is not None and self._tls.watched:
+                await self._tls.look(self.broker.settings)  # dynamic configs may name other keys than the file
             self._listen(early=False)
             if self.settings.penstock_metrics_listener:
                 await self._start_http()
@@ -169,6 +171,7 @@ class Server:
             nonces=SystemRandom(),
         )
         broker = self.broker
+        broker.state.check_stores = tls.check
         pace = Pace(
             lambda: broker.settings.log_cleaner_io_max_bytes_per_second,
             lambda index: self.shell.lanes[index].slow,

@@ -67,10 +67,9 @@ class ListenerTls:
         self._serves = serves
         self._between_brokers = between_brokers
         self._asks_by_itself = settings.security_protocols[name] == "SASL_SSL"
-        self._own = settings.prefixed.of(name)
-        self._values = settings.of_listener(name)
+        self._values = self._used = settings.of_listener(name)
         self._stamp = stamp(self._values)
-        self.contexts = self._make(self._values)
+        self.contexts = self._make(settings, self._values)
         self._check_validity(self.contexts)
 
     def changed(self, settings: Settings) -> bool:
@@ -83,23 +82,33 @@ class ListenerTls:
 
         Whatever comes of it, the same settings and files are not looked at again.
         """
-        old_values = self._values
         values = self._values = settings.of_listener(self.name)
-        self._own = settings.prefixed.of(self.name)
         self._stamp = stamp(values)
-        new = self._make(values)
-        self._check_validity(new)
-        check_change(values, self.contexts.own, new.own)
-        old = self.contexts
-        if self._between_brokers and old.server is not None and new.server is not None and not expired(old.own):
-            self._trust_each_other(old.server, trusting(values, new.material), "the new trust, the old key")
-            self._trust_each_other(new.server, trusting(old_values, old.material), "the old trust, the new key")
+        new = self._tried(settings, values)
+        self._used = values
         return new
 
-    def _make(self, values: BrokerSettings) -> Contexts:
+    def check(self, settings: Settings) -> None:
+        """Raises ConfigError if the settings of this listener are others than those in use, and could not be taken
+        over. Blocks.
+        """
+        values = settings.of_listener(self.name)
+        if of_tls(values) != of_tls(self._used):
+            self._tried(settings, values)
+
+    def _tried(self, settings: Settings, values: BrokerSettings) -> Contexts:
+        new, old = self._make(settings, values), self.contexts
+        self._check_validity(new)
+        check_change(values, old.own, new.own)
+        if self._between_brokers and old.server is not None and new.server is not None and not expired(old.own):
+            self._trust_each_other(old.server, trusting(values, new.material), "the new trust, the old key")
+            self._trust_each_other(new.server, trusting(self._used, old.material), "the old trust, the new key")
+        return new
+
+    def _make(self, settings: Settings, values: BrokerSettings) -> Contexts:
         try:
             material = read_material(values)
-            server = server_context(values, material, self._client_auth(values)) if self._serves else None
+            server = server_context(values, material, self._client_auth(settings, values)) if self._serves else None
             client = client_context(values, material)
             own = None if material.key is None else facts_of(material.key.chain[0])
         except ConfigError as wrong:
@@ -110,10 +119,11 @@ class ListenerTls:
             self._trust_each_other(server, trusting(values, material), "its trust store, its own key")
         return Contexts(server, client, material, own)
 
-    def _client_auth(self, values: BrokerSettings) -> str:
+    def _client_auth(self, settings: Settings, values: BrokerSettings) -> str:
         """Whether clients must show a certificate: with SASL only if that is said for the listener itself (KIP-684)."""
         attribute = "ssl_client_auth"
-        return "none" if self._asks_by_itself and attribute not in self._own else values.ssl_client_auth
+        own = settings.prefixed.of(self.name)
+        return "none" if self._asks_by_itself and attribute not in own else values.ssl_client_auth
 
     def _trust_each_other(self, server: ssl.SSLContext, client: ssl.SSLContext, what: str) -> None:
         try:
@@ -203,6 +213,7 @@ class Tls:
         self._handshakes: Handshakes | None = None
         self._listeners = dict(listeners_with_tls(settings))
         self._look_now = asyncio.Event()
+        self._looking = asyncio.Lock()
         if self._listeners:
             self._handshakes = Handshakes(loop, settings.penstock_tls_handshake_threads)
 
@@ -258,8 +269,17 @@ class Tls:
             await asyncio.wait_for(self._look_now.wait(), STORE_LOOK_S)
         self._look_now.clear()
 
+    def check(self, settings: Settings) -> None:
+        """Raises ConfigError if the stores of these settings could not be taken over. Blocks; in any thread."""
+        for tls in self._listeners.values():
+            tls.check(settings)
+
     async def look(self, settings: Settings) -> None:
         """Takes over what has changed and may be; logs what may not."""
+        async with self._looking:
+            await self._look(settings)
+
+    async def _look(self, settings: Settings) -> None:
         for tls in self._listeners.values():
             try:
                 if not await self._loop.run_in_executor(None, tls.changed, settings):

@@ -141,6 +141,7 @@ def test_a_login_over_tls(authority: Authority) -> None:
 
 def test_a_key_store_is_changed_by_the_tools_of_kafkas_clients(authority: Authority, tmp_path: Path) -> None:
     """The way of Kafka: IncrementalAlterConfigs of the listener's ssl.keystore.location, with the broker running."""
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import (
         AdminClient,
         AlterConfigOpType,
@@ -150,20 +151,28 @@ def test_a_key_store_is_changed_by_the_tools_of_kafkas_clients(authority: Author
     )
 
     first, second = authority.store("first", subject=NAME), authority.store("second", subject=NAME)
-    with LocalBroker({**ssl_listeners(), **first.properties()}) as broker:
+
+    def seen() -> str:
         host, _, port = broker.addresses["SSL"].rpartition(":")
+        return ssl.get_server_certificate((host, int(port)))
 
-        def seen() -> str:
-            return ssl.get_server_certificate((host, int(port)))
-
+    with LocalBroker({**ssl_listeners(), **first.properties()}, tmp_path / "data") as broker:
         assert seen() == ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(first.certificate_pem))
         name = "listener.name.ssl.ssl.keystore.location"
-        entry = ConfigEntry(name, str(second.path), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.incremental_alter_configs([resource])[resource].result(20)
+
+        def set_to(location: str) -> None:
+            entry = ConfigEntry(name, location, incremental_operation=AlterConfigOpType.SET)
+            resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+            admin.incremental_alter_configs([resource])[resource].result(20)
+
+        with pytest.raises(KafkaException, match="cannot be read: no such file"):
+            set_to(f"{second.path}.missing")
+        set_to(str(second.path))
         renewed = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(second.certificate_pem))
         wait_until(lambda: seen() == renewed, "the new certificate is in use", 30)
+    with LocalBroker({**ssl_listeners(), **first.properties()}, tmp_path / "data") as broker:
+        assert seen() == renewed, "before the first client comes"
 
 
 def client_properties(store: KeyStore, directory: Path) -> Path:

@@ -111,6 +111,7 @@ def rounds(number: int) -> bytes:
 def test_a_store_that_asks_for_endless_work_is_refused() -> None:
     assert iterations_allowed(rounds(STORE_ITERATIONS_MAX))
     assert not iterations_allowed(rounds(STORE_ITERATIONS_MAX + 1))
+    assert not iterations_allowed(rounds(STORE_ITERATIONS_MAX // 2 + 1) * 2), "two keys, each of which would be fine"
     inner = rounds(1 << 33)
     assert not iterations_allowed(bytes([0x30, len(inner) + 2, 0x04, len(inner)]) + inner)
     data = (HERE / "node.p12").read_bytes()

@@ -256,6 +256,24 @@ def test_a_certificate_that_cannot_be_understood_ends_no_looking(
     assert watched.serial == serial_of(renewed)
 
 
+def test_other_stores_are_tried_before_they_are_configured(
+    authority: Authority, watch: Callable[..., Watched], tmp_path: Path
+) -> None:
+    first, fine = authority.store("node"), authority.store("renewed", subject=name("node"))
+    watched = watch(settings_of(first))
+
+    def under(location: Path) -> Settings:
+        return watched.settings.with_dynamic({}, {"listener.name.ssl.ssl.keystore.location": str(location)})
+
+    watched.tls.check(watched.settings)
+    watched.tls.check(under(fine.path))
+    with pytest.raises(ConfigError, match=r"listener SSL: ssl\.keystore\.location: .* cannot be read"):
+        watched.tls.check(under(tmp_path / "nowhere.p12"))
+    with pytest.raises(ConfigError, match=r"ssl\.allow\.dn\.changes"):
+        watched.tls.check(under(authority.store("stranger").path))
+    assert (watched.tls.reloads, watched.tls.failed_reloads, watched.serial) == (0, 0, serial_of(first))
+
+
 @pytest.mark.parametrize(
     ("extra", "sentence"),
     [

@@ -4,7 +4,8 @@ AlterConfigs, versions 0-2, replaces all configs of a resource; IncrementalAlter
 appends to and subtracts from single ones. A resource is changed as a whole or not at all; answers come in the order of
 the request. Duplicate resources or keys, null values, another broker's id and invalid values are refused with Kafka's
 codes and messages. Log levels (BROKER_LOGGER) are changed at once. A broker checks before forwarding whether it is
-asked about itself; the controller, which gets the requests of all brokers, does not.
+asked about itself, and whether it could use the key and trust stores; the controller, which gets the requests of all
+brokers, does not.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata.configs import DELETE, ConfigChange, Resource, alter_configs, replace_configs
+from penstock.metadata.configs import DELETE, SET, ConfigChange, Resource, alter_configs, replace_configs
 from penstock.metadata.image import ConfigResource
 from penstock.metadata.limits import CONFIGS_PER_RESOURCE_MAX
 from penstock.metadata.result import ApiError, Result
@@ -23,6 +24,7 @@ from penstock.node.handlers.broker_loggers import LevelChange, change_levels
 from penstock.node.limits import RESOURCES_PER_REQUEST_MAX
 from penstock.node.request import FORWARD, Handler, Outcome, Request
 from penstock.node.steps import Stepped, lazily
+from penstock.node.store_checks import StoresUnread, names_stores
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages import alter_configs_response, incremental_alter_configs_response
@@ -54,15 +56,16 @@ CORDONS = "cordoned.log.dirs"
 def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
     check_count(body.resources)
+    unusable = yield from unusable_stores(node, request, incremental=True)
     if not node.controller.active and any(
         resource.resource_type != ConfigResource.BROKER_LOGGER for resource in body.resources
     ):
-        strange = of_other_brokers(node, body.resources)
+        strange = of_other_brokers(node, body.resources, unusable)
         return incremental_response(body.resources, strange) if strange else FORWARD  # loggers are this process's own
     counts = counted(body.resources)
 
     def decide(part: Resources) -> Result[list[Answered]]:
-        answers = refused(node, request, part, counts, incremental=True)
+        answers = unusable_of(part, unusable) | refused(node, request, part, counts, incremental=True)
         changes: dict[Resource, list[ConfigChange]] = {}
         for resource in part:
             key = key_of(resource)
@@ -81,13 +84,14 @@ def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsReq
 def handle_legacy(node: Broker, request: Request[AlterConfigsRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
     check_count(body.resources)
+    unusable = yield from unusable_stores(node, request, incremental=False)
     if not node.controller.active:
-        strange = of_other_brokers(node, body.resources)
+        strange = of_other_brokers(node, body.resources, unusable)
         return legacy_response(body.resources, strange) if strange else FORWARD
     counts = counted(body.resources)
 
     def decide(part: Resources) -> Result[list[Answered]]:
-        answers = refused(node, request, part, counts, incremental=False)
+        answers = unusable_of(part, unusable) | refused(node, request, part, counts, incremental=False)
         wanted = {
             key: {config.name: config.value or "" for config in resource.configs}
             for resource in part
@@ -193,11 +197,45 @@ def check_allowed(node: Broker, request: Request[Any], kind: int, name: str) -> 
         raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def of_other_brokers(node: Broker, resources: Resources) -> Answers:
-    """Answers that refuse the whole request if it names another broker or an unknown directory to cordon; else empty.
-    The other resources would have to be forwarded without that one.
+def unusable_stores(node: Broker, request: Request[Any], *, incremental: bool) -> Stepped[Answers]:
+    """The answer for this broker's own configs if they would name key or trust stores that it cannot use; else empty.
+
+    Nothing is read for a request that is refused anyway, or that another broker has forwarded.
     """
+    state = node.state
     answers: Answers = {}
+    own = ConfigResource.BROKER, str(state.node_id)
+    if request.listener in state.settings.controller_listener_names:
+        return answers
+    for resource in request.body.resources:
+        if key_of(resource) != own or not any(names_stores(config.name) for config in resource.configs):
+            continue
+        if answers or not node.gate.would_allow(request, ALTER_CLUSTER_CONFIGS):
+            break
+        overrides = dict(state.image.configs.get(own) or {}) if incremental else {}
+        for config in resource.configs:
+            if incremental and config.config_operation == DELETE:
+                overrides.pop(config.name, None)
+            elif not incremental or config.config_operation == SET:
+                overrides[config.name] = config.value or ""
+        of_all = state.image.configs.get((ConfigResource.BROKER, "")) or {}
+        looked = StoresUnread(state.metadata_directory, state.check_stores, state.settings, (of_all, overrides))
+        yield looked
+        if looked.problem is not None:
+            answers[own] = ApiError(ErrorCode.INVALID_REQUEST, looked.problem)
+    return answers
+
+
+def unusable_of(resources: Resources, unusable: Answers) -> Answers:
+    """The answers for those of the resources that would name stores that cannot be used."""
+    return {key: unusable[key] for each in resources if (key := key_of(each)) in unusable}
+
+
+def of_other_brokers(node: Broker, resources: Resources, unusable: Answers) -> Answers:
+    """Answers that refuse the whole request if it names another broker, an unknown directory to cordon, or stores that
+    cannot be used; else empty. The other resources would have to be forwarded without that one.
+    """
+    answers: Answers = dict(unusable)
     for resource in resources:
         if resource.resource_type == ConfigResource.BROKER and resource.resource_name:
             try:
@@ -207,7 +245,8 @@ def of_other_brokers(node: Broker, resources: Resources) -> Answers:
                 answers[resource.resource_type, resource.resource_name] = ApiError.of(error)
     if not answers:
         return answers
-    rest = ApiError(ErrorCode.INVALID_REQUEST, "Nothing was changed: the request names another broker, too.")
+    what = "has a part that is refused" if unusable else "names another broker, too"
+    rest = ApiError(ErrorCode.INVALID_REQUEST, f"Nothing was changed: the request {what}.")
     return {(each.resource_type, each.resource_name): rest for each in resources} | answers
 
 

@@ -94,11 +94,12 @@ def object_identifier(content: bytes | memoryview) -> str:
 
 
 def iterations_allowed(data: bytes | memoryview) -> bool:
-    """Whether no derivation of a key, as far as it lies in the open, asks for more than STORE_ITERATIONS_MAX rounds.
+    """Whether all derivations of keys together, as far as they lie in the open, ask for no more than
+    STORE_ITERATIONS_MAX rounds.
 
-    Its parameters have the salt, an OCTET STRING, and then the number of rounds (PKCS#5, PKCS#12).
+    Their parameters have the salt, an OCTET STRING, and then the number of rounds (PKCS#5, PKCS#12).
     """
-    return all(rounds <= STORE_ITERATIONS_MAX for rounds in derivations(memoryview(data), DER_DEPTH_MAX))
+    return sum(derivations(memoryview(data), DER_DEPTH_MAX)) <= STORE_ITERATIONS_MAX
 
 
 def derivations(data: memoryview, depth: int) -> Iterator[int]:
