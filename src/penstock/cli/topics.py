@@ -187,14 +187,13 @@ def parse_assignment(text: str | None) -> list[list[int]]:
 def describe_action(arguments: argparse.Namespace) -> int:
     async def job(client: Client) -> int:
         from penstock.cli.output import print_json
-        from penstock.client.admin import Resource, ResourceType, describe_configs, describe_topics
+        from penstock.client.admin import describe_topics
 
         topics = await describe_topics(client, arguments.topics)
         described = []
         for topic in topics:
             assert topic.name is not None
-            configs = await describe_configs(client, Resource(ResourceType.TOPIC, topic.name))
-            described.append((topic, await offsets(client, topic), configs))
+            described.append((topic, await offsets(client, topic), await configs_of(client, topic.name)))
         if arguments.json:
             print_json([topic_json(*each) for each in described])
             return 0
@@ -210,6 +209,19 @@ def describe_action(arguments: argparse.Namespace) -> int:
 Ranges = dict[int, tuple[int, int]]
 
 
+async def configs_of(client: Client, name: str) -> list[Config] | None:
+    """A topic's configs; None for who may describe the topic and not its configs, as consumers and producers may."""
+    from penstock.client.admin import Resource, ResourceType, describe_configs
+    from penstock.errors import ErrorCode, RequestError
+
+    try:
+        return await describe_configs(client, Resource(ResourceType.TOPIC, name))
+    except RequestError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return None
+
+
 async def offsets(client: Client, topic: MetadataResponseTopic) -> Ranges:
     """First and end offset by partition; partitions without a leader are left out."""
     from penstock.client.client import EARLIEST, LATEST
@@ -220,7 +232,8 @@ async def offsets(client: Client, topic: MetadataResponseTopic) -> Ranges:
     return {key[1]: (first[key].offset, end[key].offset) for key in keys}
 
 
-def topic_json(topic: MetadataResponseTopic, ranges: Ranges, configs: Sequence[Config]) -> dict[str, Any]:
+def topic_json(topic: MetadataResponseTopic, ranges: Ranges, configs: Sequence[Config] | None) -> dict[str, Any]:
+    """A topic as JSON; configs are null for who may not see them."""
     partitions = []
     for each in topic.partitions:
         first, end = ranges.get(each.partition_index, (None, None))
@@ -236,17 +249,22 @@ def topic_json(topic: MetadataResponseTopic, ranges: Ranges, configs: Sequence[C
                 "end_offset": end,
             }
         )
-    values = {config.name: config.value for config in configs}
-    changed = [config.name for config in configs if config.source == DYNAMIC_TOPIC_CONFIG]
+    values = changed = None
+    if configs is not None:
+        values = {config.name: config.value for config in configs}
+        changed = [config.name for config in configs if config.source == DYNAMIC_TOPIC_CONFIG]
     return {**summary(topic, None), "partitions": partitions, "configs": values, "changed_configs": changed}
 
 
-def print_topic(topic: MetadataResponseTopic, ranges: Ranges, configs: Sequence[Config]) -> None:
+def print_topic(topic: MetadataResponseTopic, ranges: Ranges, configs: Sequence[Config] | None) -> None:
     from penstock.cli.output import BOLD, paint, print_table
 
-    changed = [f"{config.name}={config.value}" for config in configs if config.source == DYNAMIC_TOPIC_CONFIG]
+    changed = [f"{config.name}={config.value}" for config in configs or () if config.source == DYNAMIC_TOPIC_CONFIG]
     print(f"{paint(topic.name or '', BOLD)}  id {topic.topic_id}  partitions {len(topic.partitions)}")
-    print(f"configs: {', '.join(changed) if changed else 'all as the broker has them'}")
+    if configs is None:
+        print("configs: not allowed to see them (DESCRIBE_CONFIGS)")
+    else:
+        print(f"configs: {', '.join(changed) if changed else 'all as the broker has them'}")
     rows = []
     for each in topic.partitions:
         first, end = ranges.get(each.partition_index, (-1, -1))

@@ -273,7 +273,7 @@ def refused(code: int, message: str | None, subject: str) -> None:
     if code == ErrorCode.NONE:
         return
     error = ErrorCode(code)
-    message = None if message in SAYS_NO_MORE_THAN_THE_CODE else message
+    message = None if message in (error.name, *SAYS_NO_MORE_THAN_THE_CODE) else message
     sentence = message or SENTENCES.get(error, error.name)
     name = re.escape(subject.rpartition(" ")[2])
     named = message and re.search(rf"(?<![\w.-]){name}(?![\w-])", message)  # the broker says itself what it speaks of
@@ -283,8 +283,13 @@ def refused(code: int, message: str | None, subject: str) -> None:
 SAYS_NO_MORE_THAN_THE_CODE = (
     "This server does not host this topic-partition.",
     "This server does not host this topic ID.",
+    "Authorization failed.",
+    "Cluster authorization failed.",
+    "Group authorization failed.",
+    "Topic authorization failed.",
+    "Transactional Id authorization failed.",
 )
-"""Kafka's own sentences of two codes, which name nothing; ours are clearer."""
+"""Kafka's own sentences of some codes, which name nothing; ours are clearer."""
 SENTENCES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "it has no coordinator: the brokers with its part of __consumer_offsets (for "
     "transactions, __transaction_state) are gone, or the topic could not be made, which takes as many brokers as "
@@ -296,6 +301,7 @@ SENTENCES = {
     " (INVALID_TOPIC_EXCEPTION)",
     ErrorCode.TOPIC_ALREADY_EXISTS: "it exists already (TOPIC_ALREADY_EXISTS)",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "not allowed (TOPIC_AUTHORIZATION_FAILED)",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "not allowed (GROUP_AUTHORIZATION_FAILED)",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "not allowed (CLUSTER_AUTHORIZATION_FAILED)",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "not allowed (TRANSACTIONAL_ID_AUTHORIZATION_FAILED)",
 }

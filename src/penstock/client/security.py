@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.config import jaas
 from penstock.config.broker.tls import TlsSettings
 from penstock.config.known import KNOWN
-from penstock.config.values import Password
+from penstock.config.values import Password, shown
 from penstock.config.without_meaning import OF_JAVA, check_ignored
 from penstock.errors import ConfigError
 from penstock.security.sasl import MECHANISMS
@@ -118,7 +118,7 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
         if name in JAVA_CLASSES and text.strip():
             raise ConfigError(f"{prefix}{name} names a Java class, which cannot be used here: leave it out")
         if name in OF_JAVA:
-            check_ignored(KNOWN[name], text.strip(), f"{prefix}{name}")
+            check_ignored(KNOWN[name], text, f"{prefix}{name}")
     used = [SECURITY_PROTOCOL] if SECURITY_PROTOCOL in given else []
     if has_tls := protocol in (SSL, SASL_SSL):
         used += [name for name in given if name in TLS]
@@ -137,13 +137,14 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
 
 
 def _protocol(given: Mapping[str, str], prefix: str) -> str:
-    text = given.get(SECURITY_PROTOCOL, PLAINTEXT).strip()
-    if text.upper() not in PROTOCOLS:
+    text = given.get(SECURITY_PROTOCOL, PLAINTEXT)
+    protocol = text.strip().upper()
+    if protocol not in PROTOCOLS:
         raise ConfigError(
-            f"{prefix}{SECURITY_PROTOCOL} = {text} is not known: it must be one of {', '.join(PROTOCOLS)}, as the "
-            "listener's is"
+            f"{prefix}{SECURITY_PROTOCOL} = {shown(text)} is not known: it must be one of {', '.join(PROTOCOLS)}, as "
+            "the listener's is"
         )
-    return text.upper()
+    return protocol
 
 
 def _tls(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
@@ -159,9 +160,9 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
     """Who logs in. Raises ConfigError."""
     mechanism = given.get(SASL_MECHANISM, "").strip().upper()
     if mechanism not in MECHANISMS:
-        said = (
-            f"= {mechanism} is not supported" if mechanism else "is missing (Kafka's default, GSSAPI, is not supported)"
-        )
+        said = "is missing (Kafka's default, GSSAPI, is not supported)"
+        if mechanism:
+            said = f"= {shown(given[SASL_MECHANISM])} is not supported"
         raise ConfigError(f"{prefix}{SASL_MECHANISM} {said}: it must be one of {', '.join(MECHANISMS)}")
     text = given.get(SASL_JAAS_CONFIG)
     example = f'{module_of(mechanism)} required username="NAME" password="PASSWORD";'

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.errors import ErrorCode, RequestError
+from penstock.client.admin import refused
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -39,10 +39,10 @@ async def describe_users(client: Client, users: Sequence[str] = ()) -> list[User
 
     named = [UserName(name=user) for user in users] or None
     answer = await client.send(DescribeUserScramCredentialsRequest(users=named))
-    check(answer.error_code, answer.error_message)
+    refused(answer.error_code, answer.error_message, "users")
     found = []
     for result in answer.results:
-        check(result.error_code, result.error_message)
+        refused(result.error_code, result.error_message, f"user {result.user}")
         found += [UserCredential(result.user, each.mechanism, each.iterations) for each in result.credential_infos]
     return found
 
@@ -78,10 +78,4 @@ async def delete_password(client: Client, user: str, mechanism: int) -> None:
 async def alter(client: Client, request: object) -> None:
     answer = await client.send(request)
     for result in answer.results:
-        check(result.error_code, result.error_message)
-
-
-def check(code: int, message: str | None) -> None:
-    """Raises RequestError unless the code is NONE."""
-    if code:
-        raise RequestError(ErrorCode.of_peer(code), message or "")
+        refused(result.error_code, result.error_message, f"user {result.user}")

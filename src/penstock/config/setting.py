@@ -20,7 +20,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any, Generic, Self, TypeVar, overload
 
-from penstock.config.values import ValueType
+from penstock.config.values import HIDDEN, ValueType, shown
 from penstock.errors import ConfigError
 
 T = TypeVar("T")
@@ -106,13 +106,14 @@ class Setting(Generic[T]):
 
     def parse(self, text: str) -> T:
         """The value written as `text`. Raises ConfigError, which says what is wrong and what would be right."""
+        quoted = HIDDEN if self.type.sensitive else shown(text)
         try:
             value = self.type.parse(text)
         except ValueError as wrong:
-            raise ConfigError(f'{self.name} = "{text}" {wrong}{self.wanted(": it must be ")}') from None
+            raise ConfigError(f'{self.name} = "{quoted}" {wrong}{self.wanted(": it must be ")}') from None
         problem = self.problem(value)
         if problem is not None:
-            raise ConfigError(f'{self.name} = "{text}" {problem}')
+            raise ConfigError(f'{self.name} = "{quoted}" {problem}')
         return value
 
     def problem(self, value: T) -> str | None:

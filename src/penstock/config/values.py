@@ -37,6 +37,11 @@ class Password(str):
         return HIDDEN
 
 
+def shown(text: str) -> str:
+    """A text as errors quote it: hidden if it is a secret, as all that comes from a config provider is."""
+    return HIDDEN if isinstance(text, Password) else text
+
+
 class ValueType(Generic[T_co]):
     """How a kind of value is read and printed. `describe_id` is its number in DescribeConfigs."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.config.setting import Setting
+from penstock.config.values import shown
 from penstock.errors import ConfigError
 
 NOT_SUPPORTED_YET: dict[str, object] = {
@@ -33,8 +34,10 @@ def check_ignored(setting: Setting[object], text: str, name: str | None = None) 
         if value in ("", *OF_JAVA[setting.name]):
             return
         wanted = "".join(f", or use {each}" for each in OF_JAVA[setting.name][:1])
-        raise ConfigError(f"{name} = {text} chooses a part of a Java machine, which is not here: leave it out{wanted}")
+        raise ConfigError(
+            f"{name} = {shown(text)} chooses a part of a Java machine, which is not here: leave it out{wanted}"
+        )
     if setting.name.endswith((".class", ".class.name")) and value not in ("", setting.default):
-        raise ConfigError(f"{name} = {text}: Java classes cannot be loaded here; leave it out")
+        raise ConfigError(f"{name} = {shown(text)}: Java classes cannot be loaded here; leave it out")
     if NOT_SUPPORTED_YET.get(setting.name) == value or (setting.name == "config.providers" and value):
-        raise ConfigError(f"{name} = {text} is not supported yet: leave it out")
+        raise ConfigError(f"{name} = {shown(text)} is not supported yet: leave it out")

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from interop.secured_kafka import write_properties
 from interop.security.commands import Capture, Commands, use
-from interop.security.secured_penstock import PASSWORD, SecuredPenstock
+from interop.security.secured_penstock import ALICE, PASSWORD, SecuredPenstock
 
 from penstock.cli.main import main
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +43,26 @@ def test_who_cannot_log_in_is_told_what_to_do(broker: SecuredPenstock, tmp_path:
     assert "comes from an authority that is not trusted\n  ssl.truststore.location" in said
     assert main(["topics", "list", "--bootstrap", broker.secured]) == 1
     assert "security.protocol must be as the listener's is" in capsys.readouterr().err
+
+
+def test_who_lacks_a_right_is_told_what_of(tmp_path: Path, capsys: Capture) -> None:
+    """And sees what there is a right for: a consumer its topic, without the configs."""
+    with SecuredPenstock(tmp_path, {"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"}) as broker:
+        broker.create_topic("clicks")
+        assert main(["acls", "add", "--allow", f"User:{ALICE}", "--bootstrap", broker.bootstrap,
+                     "--consumer", "--topic", "clicks", "--group", "g"]) == 0  # fmt: skip
+        file = write_properties(tmp_path / "client.properties", broker.properties())
+        run = Commands(broker.secured, file, capsys)
+        described = run("topics", "describe", "clicks")
+        assert "configs: not allowed to see them (DESCRIBE_CONFIGS)" in described
+        assert "end offset" in described
+        described = run("topics", "describe", "clicks", "--json")
+        assert '"configs": null' in described
+        assert run("topics", "describe", "orders", code=1).startswith("error: topic orders: not allowed")
+        assert run("users", "list", code=1).startswith("error: users: not allowed (CLUSTER_AUTHORIZATION_FAILED)")
+        assert run("users", "remove", "bob", code=1).startswith("error: users: not allowed")
+        assert run("topics", "create", "mine", code=1).startswith("error: topic mine: not allowed")
+        assert run("topics", "delete", "clicks", code=1).startswith("error: topic clicks: not allowed")
+        assert run("groups", "describe", "other", code=1).startswith("error: group other: not allowed")
+        assert run("acls", "list", code=1).startswith("error: ACLs: not allowed")
+        assert run("disks", code=1).startswith("error: log directories of broker 1: not allowed")

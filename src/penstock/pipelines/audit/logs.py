@@ -13,6 +13,7 @@ from uuid import UUID
 
 from penstock.client.admin import Resource, ResourceType, describe_configs
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client, Partition
+from penstock.client.security import UNSECURED
 from penstock.errors import ConfigError, ErrorCode, RequestError
 from penstock.pipelines.audit.tally import Tally, add_times
 from penstock.spark.read.fetching import Connect, decoded
@@ -57,7 +58,7 @@ class Logs:
         bootstrap: its brokers.
         topics: names there, each with the name that it is audited under.
         may_be_compacted: whether what they hold does not depend on when it is read.
-        more: client id and timeout.
+        more: client id, timeout and security.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Logs:
             client_id=more.get("client_id", "penstock-audit"),
             timeout_ms=more.get("timeout_ms", 30_000),
             isolation=READ_COMMITTED,
+            security=more.get("security", UNSECURED),
         )
         self._topics = topics
         self._checked = may_be_compacted
@@ -109,8 +111,7 @@ class Logs:
     async def _plan(
         self, counted: Counted, position: Callable[[Place], int | None], since_ms: int, limit: int
     ) -> Sequence[OffsetRange]:
-        connect = self._connect
-        async with Client(connect.bootstrap, client_id=connect.client_id, timeout_ms=connect.timeout_ms) as client:
+        async with self._connect.client() as client:
             places = await self._places(client)
             if not self._checked:
                 for name in self._topics:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from penstock.client.property_files import client_properties
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.errors import ConfigError
 
 DAY_MS = 86_400_000
@@ -22,6 +24,7 @@ class Copy:
     name: str
     bootstrap: str
     prefix: str
+    security: ClientSecurity = UNSECURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,10 @@ class Settings:
     @classmethod
     def of(cls, options: Mapping[str, Any], directory: Path) -> Settings:
         """Raises ConfigError."""
-        mirrors = [Copy(each["name"], each["bootstrap"], each["prefix"]) for each in options["mirrors"] or ()]
+        mirrors = [
+            Copy(each["name"], each["bootstrap"], each["prefix"], _security(each.get("command_config")))
+            for each in options["mirrors"] or ()
+        ]
         names = [each.name for each in mirrors]
         if len({*names, PRODUCER, CLUSTER, LAKE}) < len(names) + 3:
             raise ConfigError(f"mirrors need names of their own, none of them {PRODUCER}, {CLUSTER} or {LAKE}")
@@ -92,3 +98,8 @@ def _since(text: str | None) -> int | None:
     except ValueError:
         raise ConfigError(f"since is {text!r}: it must be a time like 2026-01-31T08:00Z") from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _security(path: str | None) -> ClientSecurity:
+    """What a mirror's file of client properties says. Raises ConfigError."""
+    return UNSECURED if path is None else client_properties(path)[1]

@@ -60,12 +60,14 @@ class Audit:
         self._context, self._settings, self._alarms, self._clock = context, settings, alarms, clock
         more = _client_options(context.kafka)
         own = {name: name for name in settings.topics}
-        self._logs: dict[str, Logs] = {CLUSTER: Logs(context.bootstrap, own, **more)}
+        secured = {**more, "security": context.security}
+        self._logs: dict[str, Logs] = {CLUSTER: Logs(context.bootstrap, own, **secured)}
         for each in settings.mirrors:
-            self._logs[each.name] = Logs(each.bootstrap, {each.prefix + name: name for name in own}, **more)
+            names = {each.prefix + name: name for name in own}
+            self._logs[each.name] = Logs(each.bootstrap, names, **more, security=each.security)
         if settings.audit_topic is not None:
             self._logs[PRODUCER] = Logs(
-                context.bootstrap, {settings.audit_topic: settings.audit_topic}, may_be_compacted=True, **more
+                context.bootstrap, {settings.audit_topic: settings.audit_topic}, may_be_compacted=True, **secured
             )
         self._files = LakeFiles(context.directory / "audit-files.parquet")
         self._table: CountsTable | None = None
@@ -301,6 +303,7 @@ MIRROR = (
     Option("name", str, "mirror", "What its tier is called."),
     Option("bootstrap", str, None, "The other cluster, HOST:PORT separated by commas."),
     Option("prefix", str, "", "Before the topics' names there."),
+    Option("command_config", str, None, "Client properties of that cluster, if it is secured.", path=True),
 )
 LAKE_TABLE = (
     Option("table", str, None, "The table's directory or URI.", path=True),

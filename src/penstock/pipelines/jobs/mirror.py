@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client.client import EARLIEST, LATEST, Client
 from penstock.client.property_files import client_properties
 from penstock.client.security import UNSECURED, ClientSecurity
-from penstock.errors import UnreachableError
+from penstock.errors import ConfigError, UnreachableError
 from penstock.pipelines.job import REQUIRED, Job, Option
 from penstock.pipelines.jobs.mirror_progress import Kept
 from penstock.pipelines.jobs.mirror_sending import Pair, Round, Step, Target
@@ -211,6 +211,11 @@ def check(options: Mapping[str, Any]) -> list[str]:
             problems.append(f"topic_pattern is no regular expression: {error}")
     if options["id"] and not NAME.fullmatch(options["id"]):
         problems.append("id must be 1 to 200 letters, digits, dots, dashes, underscores")
+    if (path := options["to_command_config"]) is not None:
+        try:
+            client_properties(path)
+        except ConfigError as error:
+            problems.append(f"to_command_config: {error}")
     return problems
 
 
