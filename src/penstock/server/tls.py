@@ -23,10 +23,12 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from penstock.client.tls import Material, client_context, files_of, read_material, server_context, shake_hands
+from penstock.config.broker.network import WITH_TLS
 from penstock.config.broker.tls import TlsSettings
 from penstock.errors import ConfigError
 from penstock.events import events
 from penstock.security.certificates import Facts, facts_of
+from penstock.security.stores.der import DerError
 from penstock.server.handshakes import Handshakes
 from penstock.server.limits import STORE_LOOK_S
 from penstock.server.tls_transport import TlsTransport
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
 logger = events("server.tls")
 
-ENCRYPTED = ("SSL", "SASL_SSL")
 DAY_S = 86_400
 EXPIRY_WARNING_DAYS = 30
 Stamp = tuple[tuple[str, int, int, int], ...]
@@ -100,7 +101,10 @@ class ListenerTls:
             raise ConfigError(f"listener {self.name}: {wrong}") from None
         if self._between_brokers and server is not None:
             self._trust_each_other(server, trusting(values, material), "its trust store, its own key")
-        own = None if material.key is None else facts_of(material.key.chain[0])
+        try:
+            own = None if material.key is None else facts_of(material.key.chain[0])
+        except DerError as wrong:
+            raise ConfigError(f"listener {self.name}: the key store's certificate cannot be used: {wrong}") from None
         return Contexts(server, client, material, own)
 
     def _client_auth(self, values: BrokerSettings) -> str:
@@ -164,7 +168,7 @@ def speaks_tls(settings: Settings) -> bool:
     """Whether any listener that this node has, or connects to, is encrypted."""
     names = [each.listener for each in settings.listener_endpoints]
     names += [name.upper() for name in settings.controller_listener_names]
-    return any(settings.security_protocols.get(name) in ENCRYPTED for name in names)
+    return any(settings.security_protocols.get(name) in WITH_TLS for name in names)
 
 
 def stamp(values: BrokerSettings) -> Stamp:
@@ -263,6 +267,6 @@ def listeners_with_tls(settings: Settings) -> Iterator[tuple[str, ListenerTls]]:
     listening = {each.listener: each.security_protocol for each in settings.listener_endpoints}
     controllers = [name.upper() for name in settings.controller_listener_names]
     for name in dict.fromkeys([*listening, *controllers]):
-        if settings.security_protocols.get(name) in ENCRYPTED:
+        if settings.security_protocols.get(name) in WITH_TLS:
             between_brokers = name == settings.inter_broker_listener
             yield name, ListenerTls(name, settings, serves=name in listening, between_brokers=between_brokers)
