@@ -69,14 +69,7 @@ class SecuredKafka(KafkaPeer):
 
     def properties(self, mechanism: str = "SCRAM-SHA-512", password: str = PASSWORD) -> dict[str, str]:
         """Client properties of alice at the secured listener."""
-        module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
-        return {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'{module} required username="{ALICE}" password="{password}";',
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.trust_file),
-        }
+        return properties_of_alice(self.trust_file, mechanism, password)
 
     def allow(self, *operations: str, **resource: str) -> None:
         """Lets alice do something: `allow("read", "write", topic="clicks")`."""
@@ -87,6 +80,18 @@ class SecuredKafka(KafkaPeer):
             "org.apache.kafka.tools.AclCommand",
             "--add", "--allow-principal", f"User:{ALICE}", *words, *named,
         )  # fmt: skip
+
+
+def properties_of_alice(trust: Path, mechanism: str, password: str) -> dict[str, str]:
+    """Client properties of alice for SASL_SSL."""
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="{ALICE}" password="{password}";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(trust),
+    }
 
 
 def write_properties(path: Path, properties: dict[str, str]) -> Path:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from penstock.config.sasl import PLAIN
 from penstock.errors import ErrorCode
 from penstock.protocol.api import API_BY_NUMBER, APIS, ApiKey
 from penstock.protocol.frames import decode_request, encode_response
@@ -20,7 +21,7 @@ from penstock.protocol.messages.metadata_response import MetadataResponse
 from penstock.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from penstock.security.plain import PlainServer
-from penstock.security.sasl import PLAIN, LoginFailed, SaslServer
+from penstock.security.sasl import LoginFailed, SaslServer
 from penstock.security.scram import ScramCredential, ScramMechanism, ScramServer, credential_of
 
 ITERATIONS = 4096

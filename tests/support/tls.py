@@ -8,7 +8,7 @@ properties = node.properties()                                         # ssl.* s
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from penstock.config.broker.tls import TlsSettings
 
 PASSWORD = "storesecret"
 HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -51,6 +53,13 @@ class KeyStore:
             "ssl.truststore.location": str(self.trust),
         }
         return {prefix + name: value for name, value in found.items()}
+
+
+def tls_settings(properties: Mapping[str, str]) -> TlsSettings:
+    """The `ssl.*` settings among properties, of a node or of a client, with Kafka's defaults."""
+    declared = TlsSettings.by_name()
+    given = {declared[name].attribute: declared[name].parse(text) for name, text in properties.items()}
+    return TlsSettings({**vars(TlsSettings.defaults()), **given})
 
 
 class Authority:

@@ -16,11 +16,12 @@ from typing import Any
 
 from penstock.client.limits import CLIENT_LOGIN_TOKENS
 from penstock.client.security import Login
+from penstock.config.sasl import PLAIN
 from penstock.errors import AuthenticationError, ErrorCode
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from penstock.security.plain import PlainClient
-from penstock.security.sasl import PLAIN, Derivation, LoginFailed, SaslClient
+from penstock.security.sasl import Derivation, LoginFailed, SaslClient
 from penstock.security.scram import ScramClient, ScramMechanism
 
 NONCE_BYTES = 24

@@ -20,17 +20,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.config import jaas
+from penstock.config.broker.network import SECURITY_PROTOCOLS, WITH_SASL, WITH_TLS
 from penstock.config.broker.tls import TlsSettings
 from penstock.config.known import KNOWN
+from penstock.config.sasl import PLAIN, SASL_MECHANISMS
 from penstock.config.values import Password, shown
 from penstock.config.without_meaning import OF_JAVA, check_ignored
 from penstock.errors import ConfigError
-from penstock.security.sasl import MECHANISMS
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DEFAULT_PROTOCOL = "PLAINTEXT"
 SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
 PREFIXES = ("ssl.", "sasl.", "security.")
 """How the names begin of what may concern security."""
@@ -66,14 +67,14 @@ class ClientSecurity:
     """How to reach a listener; by default one without security.
 
     Attributes:
-        protocol: of the listener, one of `PROTOCOLS`.
+        protocol: of the listener, one of `SECURITY_PROTOCOLS`.
         tls: what is set of TLS: values by attribute of `TlsSettings`, sorted.
         login: how to log in; None where there is no SASL.
         texts: the properties that all this was read from, sorted.
         unused: properties that were given and mean nothing with this protocol. unknown: those that no client has.
     """
 
-    protocol: str = PLAINTEXT
+    protocol: str = DEFAULT_PROTOCOL
     tls: tuple[tuple[str, Any], ...] = ()
     login: Login | None = None
     texts: tuple[tuple[str, Password], ...] = ()
@@ -87,7 +88,7 @@ class ClientSecurity:
 
     @property
     def has_tls(self) -> bool:
-        return self.protocol in (SSL, SASL_SSL)
+        return self.protocol in WITH_TLS
 
     def settings(self) -> TlsSettings:
         """The settings of TLS: what is set, and Kafka's defaults."""
@@ -120,9 +121,9 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
         if name in OF_JAVA:
             check_ignored(KNOWN[name], text, f"{prefix}{name}")
     used = [SECURITY_PROTOCOL] if SECURITY_PROTOCOL in given else []
-    if has_tls := protocol in (SSL, SASL_SSL):
+    if has_tls := protocol in WITH_TLS:
         used += [name for name in given if name in TLS]
-    if has_sasl := protocol in (SASL_PLAINTEXT, SASL_SSL):
+    if has_sasl := protocol in WITH_SASL:
         used += [SASL_MECHANISM, SASL_JAAS_CONFIG]
     of_clients = (*NAMES, *JAVA_CLASSES, *OF_JAVA)
     unknown = [name for name in given if name not in of_clients and not name.startswith(OTHER_MECHANISMS)]
@@ -137,11 +138,11 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
 
 
 def _protocol(given: Mapping[str, str], prefix: str) -> str:
-    text = given.get(SECURITY_PROTOCOL, PLAINTEXT)
+    text = given.get(SECURITY_PROTOCOL, DEFAULT_PROTOCOL)
     protocol = text.strip().upper()
-    if protocol not in PROTOCOLS:
+    if protocol not in SECURITY_PROTOCOLS:
         raise ConfigError(
-            f"{prefix}{SECURITY_PROTOCOL} = {shown(text)} is not known: it must be one of {', '.join(PROTOCOLS)}, as "
+            f"{prefix}{SECURITY_PROTOCOL} = {shown(text)} is not known: it must be one of {', '.join(SECURITY_PROTOCOLS)}, as "
             "the listener's is"
         )
     return protocol
@@ -159,11 +160,11 @@ def _tls(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
 def _login(given: Mapping[str, str], prefix: str) -> Login:
     """Who logs in. Raises ConfigError."""
     mechanism = given.get(SASL_MECHANISM, "").strip().upper()
-    if mechanism not in MECHANISMS:
+    if mechanism not in SASL_MECHANISMS:
         said = "is missing (Kafka's default, GSSAPI, is not supported)"
         if mechanism:
             said = f"= {shown(given[SASL_MECHANISM])} is not supported"
-        raise ConfigError(f"{prefix}{SASL_MECHANISM} {said}: it must be one of {', '.join(MECHANISMS)}")
+        raise ConfigError(f"{prefix}{SASL_MECHANISM} {said}: it must be one of {', '.join(SASL_MECHANISMS)}")
     text = given.get(SASL_JAAS_CONFIG)
     example = f'{module_of(mechanism)} required username="NAME" password="PASSWORD";'
     if text is None:
@@ -182,4 +183,4 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
 
 def module_of(mechanism: str) -> str:
     """Kafka's login module for a mechanism."""
-    return jaas.PLAIN_MODULE if mechanism == "PLAIN" else jaas.SCRAM_MODULE
+    return jaas.PLAIN_MODULE if mechanism == PLAIN else jaas.SCRAM_MODULE

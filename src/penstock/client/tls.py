@@ -1,6 +1,6 @@
 """TLS contexts from Kafka's settings: for listeners, for links between nodes, and for clients.
 
-    settings = read_settings({"ssl.truststore.location": "/etc/kafka/trust.p12", ...})
+    settings = client_security({"security.protocol": "SSL", "ssl.truststore.location": ...}).settings()
     context = client_context(settings, read_material(settings))
     object = context.wrap_bio(incoming, outgoing, server_hostname="broker-1")
 
@@ -15,7 +15,7 @@ import os
 import ssl
 import tempfile
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -50,15 +50,6 @@ class Material:
 
     key: KeyAndChain | None
     trusted: tuple[bytes, ...] | None
-
-
-def read_settings(properties: Mapping[str, str]) -> TlsSettings:
-    """The `ssl.*` settings among a client's properties; their names and defaults are a broker's. Raises ConfigError."""
-    values = {setting.attribute: setting.default for setting in TlsSettings.declared()}
-    for setting in TlsSettings.declared():
-        if setting.name in properties:
-            values[setting.attribute] = setting.parse(properties[setting.name])
-    return TlsSettings(values)
 
 
 def read_material(settings: TlsSettings) -> Material:

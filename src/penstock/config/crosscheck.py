@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.config.broker.network import SECURITY_PROTOCOLS, WITH_TLS
 from penstock.config.listeners import Endpoint, Voter, endpoints, protocol_map, split_address, voters
 from penstock.errors import ConfigError
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from penstock.config.broker.settings import BrokerSettings
     from penstock.config.topic import TopicConfig
 
-SUPPORTED_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""What a listener may speak, of `network.SECURITY_PROTOCOLS`."""
 KNOWN_CLASSES = {
     "replica.selector.class": ("org.apache.kafka.common.replica.RackAwareReplicaSelector",),
     "principal.builder.class": ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
@@ -245,7 +244,7 @@ def check_metrics_endpoint(settings: BrokerSettings, listening: Sequence[Endpoin
     """The HTTP endpoint's certificate is that of a listener that has one, and its token is not sent in clear."""
     wanted = settings.penstock_metrics_tls_listener.upper()
     if wanted:
-        has_tls = any(each.listener == wanted and each.security_protocol in ("SSL", "SASL_SSL") for each in listening)
+        has_tls = any(each.listener == wanted and each.security_protocol in WITH_TLS for each in listening)
         require(has_tls, f"penstock.metrics.tls.listener has {wanted}, which must be a listener of this node with TLS")
     elif settings.penstock_metrics_token is not None and settings.penstock_metrics_listener:
         host, _ = split_address(settings.penstock_metrics_listener, "penstock.metrics.listener", "127.0.0.1:9644")
@@ -332,9 +331,9 @@ def inter_broker_listener(settings: BrokerSettings, given: Mapping[str, str], fo
 
 
 def check_security_protocol(endpoint: Endpoint) -> None:
-    """Refuses a protocol that would be silently less than what it says."""
+    """Refuses a protocol that does not exist."""
     require(
-        endpoint.security_protocol in SUPPORTED_SECURITY_PROTOCOLS,
-        f"listeners: {endpoint.listener} wants {endpoint.security_protocol}, which is not supported yet: it must be "
-        f"{' or '.join(SUPPORTED_SECURITY_PROTOCOLS)} for now",
+        endpoint.security_protocol in SECURITY_PROTOCOLS,
+        f"listeners: {endpoint.listener} wants {endpoint.security_protocol}, which is no security protocol: it must be "
+        f"one of {', '.join(SECURITY_PROTOCOLS)}",
     )

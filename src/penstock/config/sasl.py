@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock.config.broker.network import WITH_SASL
 from penstock.config.jaas import LoginModule, parse
 from penstock.config.nearest import did_you_mean
 from penstock.config.prefixed import PREFIX, Prefixed
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 PLAIN = "PLAIN"
 SASL_MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms that exist here."""
+"""The mechanisms that exist here. GSSAPI and OAUTHBEARER are refused by name wherever they are asked for."""
 JAAS = "sasl.jaas.config"
 
 
@@ -89,7 +90,7 @@ class SaslReader:
         return Sasl(listeners, logins)
 
     def _is_sasl(self, listener: str) -> bool:
-        return self._protocols.get(listener, "").startswith("SASL_")
+        return self._protocols.get(listener) in WITH_SASL
 
     def _check_names(self, given: Iterable[str]) -> None:
         """Refuses JAAS configurations without a mechanism, which Kafka ignores with a warning."""

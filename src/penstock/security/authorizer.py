@@ -9,7 +9,7 @@ authorizer of a cluster that has none. `StandardAuthorizer` is Kafka's class of 
   is about the resource and `allow.everyone.if.no.acl.found` is true.
 
 It follows the published metadata: a request after an ACL's change is decided by the change. How ACLs are looked up is
-in `penstock.security.acls`. TLS is not here: the handshake goes into `server/transport.py`.
+in `penstock.security.acls`, and who a connection is in `penstock.security.principals` and `node/logins.py`.
 """
 
 from __future__ import annotations

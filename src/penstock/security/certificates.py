@@ -36,17 +36,29 @@ STRINGS = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E)
 ESCAPED = frozenset(',=+<>#;"\\')
 BLANK = " \r"
 VERSION_TAG, EXTENSIONS_TAG = 0xA0, 0xA3
+FIELDS_MIN = 5
+"""The fields of a certificate up to its subject."""
 UTC_TIME = 0x17
 ALTERNATIVE_NAMES = "2.5.29.17"
 
 
+def fields_of(certificate: bytes) -> list[Value]:
+    """The fields of a certificate without its version: serial number, algorithm, issuer, validity, subject, and more.
+
+    Raises DerError.
+    """
+    parts = only(certificate, SEQUENCE).children()
+    fields = parts[0].expect(SEQUENCE).children() if parts else []
+    if fields and fields[0].tag == VERSION_TAG:
+        del fields[0]
+    if len(fields) < FIELDS_MIN:
+        raise DerError("a certificate that lacks fields")
+    return fields
+
+
 def issuer_and_subject(certificate: bytes) -> tuple[bytes, bytes]:
     """The encoded names of a certificate. Raises DerError."""
-    fields = only(certificate, SEQUENCE).children()[0].expect(SEQUENCE).children()
-    first = 1 if fields and fields[0].tag == VERSION_TAG else 0
-    if len(fields) < first + 5:
-        raise DerError("a certificate that lacks fields")
-    issuer, subject = fields[first + 2], fields[first + 4]
+    _, _, issuer, _, subject = fields_of(certificate)[:FIELDS_MIN]
     return bytes(issuer.expect(SEQUENCE).whole), bytes(subject.expect(SEQUENCE).whole)
 
 
@@ -101,17 +113,15 @@ class Facts(NamedTuple):
 
 def facts_of(certificate: bytes) -> Facts:
     """The facts of a certificate. Raises DerError."""
-    fields = only(certificate, SEQUENCE).children()[0].expect(SEQUENCE).children()
-    first = 1 if fields and fields[0].tag == VERSION_TAG else 0
-    subject = distinguished_name(issuer_and_subject(certificate)[1])
-    times = [moment(each) for each in fields[first + 3].expect(SEQUENCE).children()]
+    _, _, _, validity, subject, *more = fields_of(certificate)
+    times = [moment(each) for each in validity.expect(SEQUENCE).children()]
     if len(times) != 2:
         raise DerError("a validity that is no pair")
     names: frozenset[bytes] = frozenset()
-    for each in fields[first + 6 :]:
+    for each in more:
         if each.tag == EXTENSIONS_TAG:
             names = alternative_names(only(each.content, SEQUENCE))
-    return Facts(subject, times[0], times[1], names)
+    return Facts(distinguished_name(bytes(subject.whole)), times[0], times[1], names)
 
 
 def alternative_names(extensions: Value) -> frozenset[bytes]:

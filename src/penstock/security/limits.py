@@ -12,5 +12,7 @@ STORE_ENTRIES_MAX = 4096
 """Keys and certificates in one store; with more it is refused. A system's trusted certificates are about 150."""
 STORE_ITERATIONS_MAX = 5_000_000
 """Iterations of a password's derivation that a store may ask for, as in Java; one that asks for more is refused."""
+CHAIN_CERTIFICATES_MAX = 32
+"""Certificates in a chain that is put together from a store; what would follow is left out."""
 DER_DEPTH_MAX = 32
 """Nested values that the search for iterations enters; what lies deeper is not looked at."""

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
 
+from penstock.config.sasl import PLAIN
 from penstock.security.limits import SASL_MESSAGE_MAX_CHARACTERS
-from penstock.security.sasl import PLAIN, LoginFailed
+from penstock.security.sasl import LoginFailed
 
 INVALID = "Authentication failed: Invalid username or password"
 OTHER_AUTHORIZATION_ID = "Authentication failed: Client requested an authorization id that is different from username"

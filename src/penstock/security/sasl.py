@@ -17,12 +17,6 @@ from typing import Protocol
 
 from penstock.errors import ErrorCode, PenstockError
 
-PLAIN = "PLAIN"
-SCRAM_SHA_256 = "SCRAM-SHA-256"
-SCRAM_SHA_512 = "SCRAM-SHA-512"
-MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
-"""The mechanisms that exist here. GSSAPI and OAUTHBEARER are refused by name wherever they are asked for."""
-
 
 class LoginFailed(PenstockError):
     """An exchange that failed. The message is for our log; `told` is what the peer may know, empty for no more than

@@ -91,7 +91,7 @@ class ScramServer:
         authorization_id = found["authorization_id"]
         if authorization_id is not None and user_of(authorization_id) != user:
             raise LoginFailed("another authorization id", OTHER_AUTHORIZATION_ID)
-        credential = self._look_up(user, f"{found['extensions']},".find(f"{TOKEN_EXTENSION},") >= 0)
+        credential = self._look_up(user, f"{TOKEN_EXTENSION}," in f"{found['extensions']},")
         self._known = credential is not None and credential.iterations >= SCRAM_ITERATIONS_MIN
         if credential is None or not self._known:
             credential = self._decoy(user)

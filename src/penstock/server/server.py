@@ -22,6 +22,7 @@ from random import Random, SystemRandom
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from penstock.config.broker.network import SECURITY_PROTOCOLS
 from penstock.errors import StorageError
 from penstock.events import events
 from penstock.log.events import LogEvent
@@ -47,7 +48,6 @@ logger = events("server")
 
 STOP_TIMEOUT_S = 60.0
 """How long a clean stop may take before the node is left as after a crash."""
-SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 class Server:
@@ -201,7 +201,7 @@ class Server:
         for wanted in self.settings.advertised_endpoints:
             host = wanted.host or hostname()
             port = wanted.port or bound[wanted.listener].port
-            protocol = SECURITY_PROTOCOLS[wanted.security_protocol]
+            protocol = SECURITY_PROTOCOLS.index(wanted.security_protocol)
             registered.append(RegisteredEndpoint(wanted.listener, host, port, protocol))
         return registered
 
@@ -213,7 +213,7 @@ class Server:
                 each.listener,
                 each.host or hostname(),
                 each.port or bound[each.listener].port,
-                SECURITY_PROTOCOLS[each.security_protocol],
+                SECURITY_PROTOCOLS.index(each.security_protocol),
             )
             for each in self.settings.controller_endpoints
         ]

@@ -24,6 +24,7 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from penstock.client.tls import Material, client_context, files_of, read_material, server_context, shake_hands
+from penstock.config.broker.network import WITH_TLS
 from penstock.config.broker.tls import TlsSettings
 from penstock.errors import ConfigError
 from penstock.events import events
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 logger = events("server.tls")
 
-ENCRYPTED = ("SSL", "SASL_SSL")
 DAY_S = 86_400
 EXPIRY_WARNING_DAYS = 30
 Stamp = tuple[tuple[str, int, int, int], ...]
@@ -186,7 +186,7 @@ def speaks_tls(settings: Settings) -> bool:
     """Whether any listener that this node has, or connects to, is encrypted."""
     names = [each.listener for each in settings.listener_endpoints]
     names += [name.upper() for name in settings.controller_listener_names]
-    return any(settings.security_protocols.get(name) in ENCRYPTED for name in names)
+    return any(settings.security_protocols.get(name) in WITH_TLS for name in names)
 
 
 def stamp(values: BrokerSettings) -> Stamp:
@@ -305,6 +305,6 @@ def listeners_with_tls(settings: Settings) -> Iterator[tuple[str, ListenerTls]]:
     listening = {each.listener: each.security_protocol for each in settings.listener_endpoints}
     controllers = [name.upper() for name in settings.controller_listener_names]
     for name in dict.fromkeys([*listening, *controllers]):
-        if settings.security_protocols.get(name) in ENCRYPTED:
+        if settings.security_protocols.get(name) in WITH_TLS:
             between_brokers = name == settings.inter_broker_listener
             yield name, ListenerTls(name, settings, serves=name in listening, between_brokers=between_brokers)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.tls import reason_of
 from penstock.log.disk import Buffer
 from penstock.server.limits import (
     HANDSHAKE_MAX_BYTES,
@@ -339,7 +340,7 @@ def sentence_of(error: ssl.SSLError) -> str:
     """What OpenSSL found, in words for a log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate was refused: {error.verify_message.lower().rstrip('.')}"
-    reason = (error.reason or str(error)).replace("_", " ").lower()
+    reason = reason_of(error)
     return REASONS.get(reason, reason)
 
 

@@ -118,9 +118,7 @@ def test_a_login_over_tls(authority: Authority) -> None:
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "sasl.enabled.mechanisms": "PLAIN",
         "ssl.client.auth": "required",
-        "listener.name.sasl_ssl.plain.sasl.jaas.config": (
-            f'{PLAIN_MODULE} required user_alice="opensesame";'
-        ),
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": (f'{PLAIN_MODULE} required user_alice="opensesame";'),
         **authority.store("node").properties(),
     }
     with LocalBroker(settings) as broker:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from interop.secured_kafka import ALICE, PASSWORD, properties_of_alice
 from support.tls import Authority, KeyStore
 
-from penstock.config.jaas import PLAIN_MODULE, SCRAM_MODULE
+from penstock.config.jaas import PLAIN_MODULE
 from penstock.testing.broker import LocalBroker
-
-ALICE, PASSWORD = "alice", "canary-of-alice"
 
 
 class SecuredPenstock(LocalBroker):
@@ -36,11 +35,4 @@ class SecuredPenstock(LocalBroker):
 
     def properties(self, mechanism: str = "PLAIN", password: str = PASSWORD) -> dict[str, str]:
         """Client properties of alice."""
-        module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
-        return {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'{module} required username="{ALICE}" password="{password}";',
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.store.trust),
-        }
+        return properties_of_alice(self.store.trust, mechanism, password)

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.security.certificates import distinguished_name, issuer_and_subject
+from penstock.security.certificates import distinguished_name, facts_of, issuer_and_subject
 from penstock.security.limits import STORE_ITERATIONS_MAX, STORE_MAX_BYTES
-from penstock.security.stores.der import iterations_allowed
+from penstock.security.stores.der import DerError, iterations_allowed
 from penstock.security.stores.reading import key_of, read_store
 from penstock.security.stores.store import KeyAndChain, Store, StoreError
 
@@ -152,3 +152,10 @@ def test_the_subject_is_printed_as_java_prints_it() -> None:
     issuer, subject = issuer_and_subject(CERTIFICATE)
     assert issuer == subject
     assert distinguished_name(subject) == "CN=node-1,OU=Tests,O=Penstock"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x30\x00", b"\x30\x02\x30\x00", b"\x30\x04\x30\x02\xa0\x00"])
+def test_what_lacks_the_fields_of_a_certificate_is_none(data: bytes) -> None:
+    for read in (issuer_and_subject, facts_of):
+        with pytest.raises(DerError):
+            read(data)

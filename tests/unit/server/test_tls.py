@@ -22,7 +22,6 @@ from penstock.client.tls import (
     client_context,
     pem_block,
     read_material,
-    read_settings,
     secret_file,
     server_context,
     shake_hands,
@@ -32,7 +31,7 @@ from penstock.errors import ConfigError
 from penstock.node.certified import Certified
 from penstock.server.metrics import tls_samples
 from penstock.server.tls import ListenerTls, Tls
-from tests.support.tls import PASSWORD, SERVERS_ONLY, Authority, KeyStore
+from tests.support.tls import PASSWORD, SERVERS_ONLY, Authority, KeyStore, tls_settings
 
 
 @pytest.fixture
@@ -40,19 +39,19 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
-def settings_of(store: KeyStore, **extra: str) -> Settings:
-    return Settings.from_properties(
-        {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-            "security.inter.broker.protocol": "SSL",
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.bootstrap.servers": "127.0.0.1:0",
-            **store.properties(),
-            **{name.replace("__", "."): value for name, value in extra.items()},
-        }
-    )
+def settings_of(store: KeyStore, **extra: str | None) -> Settings:
+    """Settings of a node with this key; of `extra`, None leaves a setting out."""
+    given = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "security.inter.broker.protocol": "SSL",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:0",
+        **store.properties(),
+        **{name.replace("__", "."): value for name, value in extra.items()},
+    }
+    return Settings.from_properties({name: value for name, value in given.items() if value is not None})
 
 
 class Watched:
@@ -327,11 +326,23 @@ def test_doctor_tells_how_long_certificates_last_and_what_cannot_be_used(authori
     assert [each.state for each in findings] == [State.FINE, State.ODD, State.WRONG]
 
 
+def test_a_certificate_with_a_time_that_is_none_is_refused_in_words(authority: Authority) -> None:
+    """OpenSSL takes it, since it looks at times only in a handshake."""
+    store = authority.store("node")
+    before = store.certificate.not_valid_before_utc.strftime("%y%m%d%H%M%SZ").encode()
+    data = store.certificate.public_bytes(Encoding.DER).replace(before, b"x" * len(before))
+    store.pem.write_text(store.key_pem + pem_block("CERTIFICATE", data))
+    pem = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store.pem), "ssl.keystore.password": None}
+    settings = settings_of(store, **pem)
+    with pytest.raises(ConfigError, match="listener SSL: the key store's certificate cannot be used: a time that is"):
+        ListenerTls("SSL", settings, serves=True, between_brokers=False)
+
+
 # Contexts
 
 
 def contexts(store: KeyStore, **extra: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    read = read_settings({**store.properties(), **{key.replace("__", "."): value for key, value in extra.items()}})
+    read = tls_settings({**store.properties(), **{key.replace("__", "."): value for key, value in extra.items()}})
     material = read_material(read)
     return server_context(read, material), client_context(read, material)
 
@@ -352,7 +363,7 @@ def test_suites_and_versions_are_those_asked_for_and_no_others(authority: Author
 
 def test_pem_may_stand_in_the_settings_themselves(authority: Authority) -> None:
     store = authority.store("node")
-    read = read_settings(
+    read = tls_settings(
         {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.key": store.key_pem.replace("\n", " "),

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.tls import client_context, read_material, read_settings, server_context
+from penstock.client.tls import client_context, read_material, server_context
 from penstock.node.effects import Dial, Send
 from penstock.server.handshakes import Handshakes
 from penstock.server.limits import SEALED_MAX_BYTES
 from penstock.server.tls_records import FED_BYTES, Records
 from penstock.server.tls_transport import TlsTransport, joined
-from tests.support.tls import CLIENTS_ONLY, SERVERS_ONLY, Authority, KeyStore
+from tests.support.tls import CLIENTS_ONLY, SERVERS_ONLY, Authority, KeyStore, tls_settings
 
 
 def framed(body: bytes) -> bytes:
@@ -31,7 +31,7 @@ def framed(body: bytes) -> bytes:
 
 def context(side: Callable[..., ssl.SSLContext], store: KeyStore | None, **extra: str) -> ssl.SSLContext:
     properties = store.properties() if store is not None else {}
-    read = read_settings({**properties, **{name.replace("__", "."): value for name, value in extra.items()}})
+    read = tls_settings({**properties, **{name.replace("__", "."): value for name, value in extra.items()}})
     return side(read, read_material(read))
 
 
@@ -240,9 +240,7 @@ def test_who_shows_no_certificate_or_a_wrong_one_is_refused(
 
 def context_of(store: KeyStore, authority: Authority) -> ssl.SSLContext:
     """A client with a foreign certificate that trusts the node's authority."""
-    properties = {**store.properties(), "ssl.truststore.location": str(authority.trust)}
-    read = read_settings(properties)
-    return client_context(read, read_material(read))
+    return context(client_context, store, ssl__truststore__location=str(authority.trust))
 
 
 def test_plaintext_on_a_listener_with_tls_is_refused_in_words(

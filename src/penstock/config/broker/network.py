@@ -7,6 +7,9 @@ from penstock.config.setting import CLUSTER, PER_BROKER, Group, Setting
 from penstock.config.values import INT, INT_MAX, LIST, LONG, MINUTE_MS, SECOND_MS, STRING, KiB, MiB
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""What a listener may speak, in the order of Kafka's ids (SecurityProtocol)."""
+WITH_TLS = ("SSL", "SASL_SSL")
+WITH_SASL = ("SASL_PLAINTEXT", "SASL_SSL")
 
 
 class NetworkSettings(Group):

@@ -15,8 +15,8 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.pipelines.audit.producer import BUCKET_MS
 from penstock.pipelines.audit.table import moment
-from penstock.pipelines.audit.tally import BUCKET_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from penstock.pipelines.limits import AUDIT_BUCKETS_PER_PRODUCER
 
 VERSION = 1
 BUCKET_MS = 600_000
-"""As in `tally`, which needs pyarrow; a producer need not have it."""
+"""Of event time. It is here and not in `tally`, which needs pyarrow: a producer need not have that."""
 Said = dict[tuple[str, str, int], int]
 """Records by client, topic and bucket."""
 

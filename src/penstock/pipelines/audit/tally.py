@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-BUCKET_MS = 600_000
+from penstock.pipelines.audit.producer import BUCKET_MS
+
 US_PER_MS = 1_000
 Tally = Counter[tuple[str, int]]
 """Records by topic and the start of the bucket, in milliseconds since 1970."""

@@ -99,8 +99,9 @@ class Audit:
 
     def _since(self, now_ms: int) -> int:
         """The bucket with which the audit has begun."""
+        from penstock.pipelines.audit.producer import BUCKET_MS
         from penstock.pipelines.audit.table import SINCE
-        from penstock.pipelines.audit.tally import BUCKET_MS, bucket_of
+        from penstock.pipelines.audit.tally import bucket_of
 
         assert self._table is not None
         known = self._table.position(SINCE)

@@ -7,7 +7,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64
 from typing import Any
 
-from penstock.security.limits import STORE_ENTRIES_MAX
+from penstock.security.limits import CHAIN_CERTIFICATES_MAX, STORE_ENTRIES_MAX
 from penstock.security.stores.der import SEQUENCE, DerError, iterations_allowed, values
 from penstock.security.stores.store import KeyAndChain, Store, StoreError
 
@@ -15,7 +15,6 @@ BLOCK = re.compile(
     rb"-----BEGIN (?P<label>[A-Z0-9 ]{1,40})-----(?P<body>[^-]*)-----END (?P=label)-----", re.DOTALL | re.ASCII
 )
 CERTIFICATES = (b"CERTIFICATE", b"X509 CERTIFICATE", b"TRUSTED CERTIFICATE")
-CHAIN_MAX = 32
 
 
 def read_pem(data: bytes, key_password: str | None = None) -> Store:
@@ -90,7 +89,7 @@ def in_chain(own: bytes, others: tuple[bytes, ...]) -> tuple[bytes, ...]:
     for each in others:
         by_subject.setdefault(issuer_and_subject(each)[1], each)
     chain = [own]
-    while len(chain) < CHAIN_MAX:
+    while len(chain) < CHAIN_CERTIFICATES_MAX:
         issuer, subject = issuer_and_subject(chain[-1])
         following = by_subject.get(issuer)
         if issuer == subject or following is None or following in chain:

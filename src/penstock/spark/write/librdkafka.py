@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.client.client import Client
-from penstock.client.security import PLAINTEXT, ClientSecurity
+from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.client.tls import pem_block, read_material
 from penstock.config.values import Password
 from penstock.errors import ConfigError
@@ -24,7 +24,7 @@ NOT_IN_LIBRDKAFKA = ("ssl.enabled.protocols", "ssl.protocol", "ssl.cipher.suites
 
 def librdkafka_settings(security: ClientSecurity) -> dict[str, str]:
     """librdkafka's settings; reads the stores. Raises ConfigError for what cannot be read, or that it cannot do."""
-    if security.protocol == PLAINTEXT:
+    if security.protocol == UNSECURED.protocol:
         return {}
     settings = {"security.protocol": security.protocol.lower()}
     if (login := security.login) is not None:
@@ -61,7 +61,7 @@ def check_access(options: WriteOptions) -> None:
         async with Client(options.bootstrap, timeout_ms=options.max_block_ms, security=options.security):
             pass
 
-    if options.security.protocol != PLAINTEXT:
+    if options.security.protocol != UNSECURED.protocol:
         try:
             asyncio.run(connect())
         except ValueError as error:

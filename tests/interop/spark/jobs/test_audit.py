@@ -24,9 +24,8 @@ from support.lake_tables import written
 
 from penstock.cli.main import main
 from penstock.errors import ConfigError
-from penstock.pipelines.audit.producer import ProducerCounts
+from penstock.pipelines.audit.producer import BUCKET_MS, ProducerCounts
 from penstock.pipelines.audit.settings import Settings
-from penstock.pipelines.audit.tally import BUCKET_MS
 from penstock.pipelines.context import Context
 from penstock.pipelines.jobs import audit as audits
 from penstock.pipelines.jobs.audit import JOB, Audit

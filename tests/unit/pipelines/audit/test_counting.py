@@ -17,9 +17,9 @@ from penstock.errors import PenstockError
 from penstock.pipelines.audit import lake, producer
 from penstock.pipelines.audit.compare import compared
 from penstock.pipelines.audit.lake import LakeFiles
-from penstock.pipelines.audit.producer import ProducerCounts, add_said, encoded
+from penstock.pipelines.audit.producer import BUCKET_MS, ProducerCounts, add_said, encoded
 from penstock.pipelines.audit.table import Count, CountsTable, Key
-from penstock.pipelines.audit.tally import BUCKET_MS, Tally, add_times
+from penstock.pipelines.audit.tally import Tally, add_times
 from penstock.pipelines.jobs.audit import JOB, check
 from penstock.spark.lake.erasure import Erasure
 from penstock.spark.lake.maintenance import Maintenance
