@@ -12,6 +12,9 @@ column `value`.
 Types: int, long, float, double, boolean, string, bytes, fixed and enum (as string) as they are; decimal, date and
 timestamp-millis and -micros as Spark's; uuid, times of day and local timestamps as text; arrays, records and maps as
 nested columns; unions of several types and recursive records as JSON text. All columns are nullable.
+
+Values of flat schemas are read by compiled loops (`avro_flat`), all of one schema id together. What these do not take
+is decoded one value after the other, and only there is it decided what is a bad value, and why.
 """
 
 from __future__ import annotations
