@@ -84,6 +84,8 @@ GROUP_COMMIT_PARTITIONS = 1000
 """Partitions of one commit: its records are a single batch of the offsets topic, of at most a megabyte."""
 JSON_NESTING_MAX = 256
 """Brackets of one JSON value up to which it takes the fast way: the parser there descends without a limit."""
+AVRO_COMPILED_ROWS = 16
+"""Avro values of one schema from which on compiled loops decode them; for fewer the calls cost more than they save."""
 AVRO_NESTING_FRAMES = 8_000
 """Calls within each other up to which a recursive Avro value is decoded; a record in a union takes about five."""
 SINK_QUEUE_BYTES = 32 * MiB

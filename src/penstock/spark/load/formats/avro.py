@@ -12,20 +12,26 @@ column `value`.
 Types: int, long, float, double, boolean, string, bytes, fixed and enum (as string) as they are; decimal, date and
 timestamp-millis and -micros as Spark's; uuid, times of day and local timestamps as text; arrays, records and maps as
 nested columns; unions of several types and recursive records as JSON text. All columns are nullable.
+
+Values of flat schemas are read by compiled loops (`avro_flat`), all of one schema id together. What these do not take
+is decoded one value after the other, and only there is it decided what is a bad value, and why.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.spark.limits import AVRO_NESTING_FRAMES
+from penstock.spark.limits import AVRO_COMPILED_ROWS, AVRO_NESTING_FRAMES
+from penstock.spark.load.formats.avro_flat import Flat, Numbers, Shape, flat
 from penstock.spark.load.formats.format import (
     OWN_COLUMNS,
     Parsed,
@@ -35,7 +41,7 @@ from penstock.spark.load.formats.format import (
     type_name,
     with_tombstones,
 )
-from penstock.spark.load.formats.framing import HEADER_BYTES, id_of
+from penstock.spark.load.formats.framing import HEADER_BYTES, NO_ID, buffers_of, id_of, ids_of
 
 WHOLE_VALUE = "value"
 PRIMITIVE: dict[str, pa.DataType] = {
@@ -59,6 +65,8 @@ AS_TEXT = ("uuid", "time-millis", "time-micros", "local-timestamp-millis", "loca
 Bundle = Sequence[Any]
 """A schema as parsed JSON, after those that it refers to."""
 Convert = Callable[[Any], Any]
+OBJECT = re.compile(r" from <[^>]* object at 0x[^>]*>")
+"""What fastavro says of where it read, which tells nobody anything and is another each time."""
 MISFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
 """What Arrow says of a value that a column cannot hold."""
 
@@ -152,12 +160,51 @@ class AvroFormat:
         self._bundles = schemas
         self._known = None if known is None else {topic: set(ids) for topic, ids in known.items()}
         self._decoders: dict[tuple[str, int], Callable[[bytes], dict[str, Any]] | str] = {}
+        self._flats: dict[tuple[str, int], Flat | None] = {}
 
     def parse(self, topic: str, values: pa.Array) -> Parsed:
         present = values.drop_null() if values.null_count else values
-        return with_tombstones(values, self._parse(topic, present.to_pylist()))
+        few = len(present) < AVRO_COMPILED_ROWS or not len(self._columns)
+        parsed = self._one_by_one(topic, present.to_pylist()) if few else self._by_schemas(topic, present)
+        return with_tombstones(values, parsed)
 
-    def _parse(self, topic: str, values: Sequence[bytes]) -> Parsed:
+    def _by_schemas(self, topic: str, values: pa.Array) -> Parsed:
+        """Values by compiled loops, those of one schema together, and one by one what these do not take."""
+        ids = ids_of(values) if self._header_bytes else np.zeros(len(values), np.int64)
+        order = np.argsort(ids, kind="stable")
+        found, firsts = np.unique(ids[order], return_index=True)
+        if self._known is not None:
+            unknown = set(found.tolist()) - {NO_ID, *self._known.get(topic, ())}
+            if unknown:
+                return Parsed(self._batch([]), unknown_schemas=sorted(unknown))
+        parts: list[tuple[Numbers, pa.RecordBatch]] = []
+        is_left = np.ones(len(values), bool)
+        bounds, data = buffers_of(values)
+        for schema_id, rows in zip(found.tolist(), np.split(order, firsts[1:]), strict=True):
+            how = self._flat(topic, schema_id) if schema_id != NO_ID and len(rows) >= AVRO_COMPILED_ROWS else None
+            if how is not None:
+                starts, ends = bounds[rows].astype(np.int64), bounds[rows + 1].astype(np.int64)
+                good, batch = how.read(data, starts + self._header_bytes, ends, self._columns)
+                parts.append((rows[good], batch))
+                is_left[rows[good]] = False
+        left = np.flatnonzero(is_left)
+        rejected: dict[int, str] = {}
+        if len(left):
+            others = self._one_by_one(topic, values.take(pa.array(left)).to_pylist())
+            parts.append((left if others.kept is None else left[others.kept.to_numpy()], others.columns))
+            rejected = {int(left[at]): reason for at, reason in others.rejected.items()}
+        kept, batch = _merged(parts)
+        return Parsed(batch, pa.array(kept, pa.int64()) if rejected else None, rejected)
+
+    def _flat(self, topic: str, schema_id: int) -> Flat | None:
+        """How values of a schema are read by compiled loops, if they can be."""
+        key = (topic, schema_id)
+        if key not in self._flats:
+            made = self._resolution(schema_id, topic)
+            self._flats[key] = None if isinstance(made, str) else flat(*made, self._columns)
+        return self._flats[key]
+
+    def _one_by_one(self, topic: str, values: Sequence[bytes]) -> Parsed:
         rejected: dict[int, str] = {}
         unknown: set[int] = set()
         rows: list[tuple[int, dict[str, Any]]] = []
@@ -203,6 +250,21 @@ class AvroFormat:
         return row
 
     def _decoder(self, topic: str, schema_id: int) -> Callable[[bytes], dict[str, Any]] | str:
+        made = self._resolution(schema_id, topic)
+        if isinstance(made, str):
+            return made
+        writer, reader, shape, extra = made
+        resolved, skip = None if reader is writer else reader, self._header_bytes
+
+        def decode(value: bytes) -> dict[str, Any]:
+            row = _filled(_read(value, skip, writer, resolved), reader, shape)
+            return row | _filled(_read(value, skip, writer, None), writer, extra) if extra else row
+
+        return decode
+
+    def _resolution(self, schema_id: int, topic: str) -> tuple[Schema, Schema, Shape, Shape] | str:
+        """A writer's schema, what it is resolved to (the same if it is not), the wanted fields of that, and those that
+        only the writer has; text for why its values cannot be read."""
         bundle = self._bundles.get(schema_id)
         if bundle is None or isinstance(bundle, str):
             return bundle or f"the registry knows no schema {schema_id}"
@@ -216,16 +278,21 @@ class AvroFormat:
         fixed = self._fixed is not None
         shape = self._shape(reader, [name for name in reader.fields if not fixed or name in self._names])
         extra = self._shape(writer, writer.extra(reader)) if reader is not writer and not fixed else []
-        resolved, skip = None if reader is writer else reader, self._header_bytes
+        return writer, reader, shape, extra
 
-        def decode(value: bytes) -> dict[str, Any]:
-            row = _filled(_read(value, skip, writer, resolved), reader, shape)
-            return row | _filled(_read(value, skip, writer, None), writer, extra) if extra else row
-
-        return decode
-
-    def _shape(self, schema: Schema, names: Sequence[str]) -> list[tuple[str, str, Convert | None]]:
+    def _shape(self, schema: Schema, names: Sequence[str]) -> Shape:
         return [(name, column_of(name, self._own), schema.column(name)[1]) for name in names]
+
+
+def _merged(parts: Sequence[tuple[Numbers, pa.RecordBatch]]) -> tuple[Numbers, pa.RecordBatch]:
+    """Rows of several batches as one, in the order of their positions, which are given with each and made one too."""
+    if len(parts) == 1:
+        return parts[0]
+    positions = np.concatenate([rows for rows, _ in parts])
+    order = np.argsort(positions)
+    table = pa.Table.from_batches([batch for _, batch in parts]).combine_chunks().take(pa.array(order))
+    (batch,) = table.combine_chunks().to_batches() or [parts[0][1]]
+    return positions[order], batch
 
 
 def _read(value: bytes, header_bytes: int, writer: Schema, reader: Schema | None) -> Any:
@@ -237,7 +304,8 @@ def _read(value: bytes, header_bytes: int, writer: Schema, reader: Schema | None
     try:
         found = read(stream, writer.parsed, reader.parsed if reader is not None else None)
     except Exception as error:  # what a broken value makes of the decoder has many types
-        raise Rejected(f"no value of its Avro schema: {error or type(error).__name__}") from None
+        said = OBJECT.sub("", str(error)) or type(error).__name__
+        raise Rejected(f"no value of its Avro schema: {said}") from None
     if left := len(value) - stream.tell():
         raise Rejected(f"no value of its Avro schema: {left} bytes are left over")
     return found
@@ -255,7 +323,7 @@ def _read_nested(stream: io.BytesIO, writer: Any, reader: Any) -> Any:
         sys.setrecursionlimit(usual)
 
 
-def _filled(found: Any, schema: Schema, shape: Sequence[tuple[str, str, Convert | None]]) -> dict[str, Any]:
+def _filled(found: Any, schema: Schema, shape: Shape) -> dict[str, Any]:
     """The columns of a decoded value. Raises Rejected for text that is no Unicode and the like."""
     fields = found if schema.is_record else {WHOLE_VALUE: found}
     row = {}

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 OWN_COLUMNS = ("topic", "topicId", "partition", "offset", "timestamp", "timestampType", "key", "headers")
@@ -67,13 +68,13 @@ def with_tombstones(values: pa.Array, parsed: Parsed) -> Parsed:
     """`parsed` are the columns of the values that are not null: puts a row of nulls where a value is."""
     if not values.null_count or parsed.unknown or parsed.unknown_schemas:
         return parsed
-    present = [i for i, valid in enumerate(values.is_valid().to_pylist()) if valid]
-    kept = present if parsed.kept is None else [present[i] for i in parsed.kept.to_pylist()]
-    at = dict(zip(kept, range(len(kept)), strict=True))
-    rejected = {present[i]: reason for i, reason in parsed.rejected.items()}
-    rows = [i for i in range(len(values)) if i not in rejected]
-    columns = parsed.columns.take(pa.array([at.get(i) for i in rows], pa.int64()))
-    kept_rows = None if not rejected else pa.array(rows, pa.int64())
+    present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+    rejected = {int(present[i]): reason for i, reason in parsed.rejected.items()}
+    at = np.full(len(values), -1, np.int64)
+    at[present if parsed.kept is None else present[parsed.kept.to_numpy()]] = np.arange(parsed.columns.num_rows)
+    rows = np.delete(np.arange(len(values)), list(rejected))
+    columns = parsed.columns.take(pa.array(at[rows], mask=at[rows] < 0))
+    kept_rows = pa.array(rows, pa.int64()) if rejected else None
     return Parsed(columns, kept_rows, rejected, parsed.unknown, parsed.unknown_schemas)
 
 
