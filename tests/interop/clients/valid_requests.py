@@ -9,6 +9,7 @@ from itertools import count
 from uuid import UUID
 
 from interop.clients.valid_group_requests import VALID_OF_GROUPS
+from interop.clients.valid_security_requests import VALID_OF_SECURITY
 from interop.clients.valid_transaction_requests import VALID_OF_TRANSACTIONS
 
 from penstock.metadata.features import LATEST_METADATA_VERSION
@@ -273,6 +274,10 @@ def of_coordinators(key: ApiKey) -> Callable[[World, int], Message]:
     return lambda world, version: make(world.topic, world.topic_id, version, world.new_name())
 
 
+def of_security(key: ApiKey) -> Callable[[World, int], Message]:
+    return lambda world, version: VALID_OF_SECURITY[key]()
+
+
 VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.PRODUCE: produce,
     ApiKey.FETCH: fetch,
@@ -302,5 +307,6 @@ VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.ADD_RAFT_VOTER: add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
     **{key: of_coordinators(key) for key in (*VALID_OF_GROUPS, *VALID_OF_TRANSACTIONS)},
+    **{key: of_security(key) for key in VALID_OF_SECURITY},
 }
 """A request that succeeds, by API; the version says which fields it may use."""

@@ -154,7 +154,7 @@ def test_a_topic_created_anew_stops_the_query(spark: SparkSession, broker: str, 
     [
         ({"endingOffsets": "latest"}, "option endingOffsets is for batch reads only"),
         ({"maxOffsetPerTrigger": "5"}, "did you mean maxOffsetsPerTrigger"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "the client speaks neither TLS nor SASL yet"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism is missing"),
     ],
 )
 def test_a_wrong_option_stops_a_query_before_it_starts(

@@ -1,0 +1,80 @@
+"""Bad requests about logins, users and ACLs, to brokers without an authorizer, on a listener without SASL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from interop.bad_input.case import Case, of
+from interop.clients.valid_security_requests import ACL, ANY_ACL, USER, VALID_OF_SECURITY
+
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
+from penstock.protocol.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+
+UNKNOWN_CODE = 99
+WRONG_USERS: dict[str, dict[str, Any]] = {
+    "too few iterations": {"iterations": 4095},
+    "too many iterations": {"iterations": 16_385},
+    "unknown mechanism": {"mechanism": UNKNOWN_CODE},
+    "no name": {"name": ""},
+}
+
+
+def security_cases() -> Iterator[Case]:
+    yield from login_cases()
+    yield from acl_cases()
+    yield from user_cases()
+
+
+def login_cases() -> Iterator[Case]:
+    handshake, token = of(ApiKey.SASL_HANDSHAKE), of(ApiKey.SASL_AUTHENTICATE)
+    yield handshake("no mechanism", lambda world, version: SaslHandshakeRequest(mechanism=""))
+    yield handshake("where nobody logs in", lambda world, version: VALID_OF_SECURITY[ApiKey.SASL_HANDSHAKE]())
+    yield token("no bytes", lambda world, version: SaslAuthenticateRequest(auth_bytes=b""))
+
+
+def acl_cases() -> Iterator[Case]:
+    describe, create, delete = of(ApiKey.DESCRIBE_ACLS), of(ApiKey.CREATE_ACLS), of(ApiKey.DELETE_ACLS)
+    yield describe("without an authorizer", lambda world, version: DescribeAclsRequest(**ANY_ACL))
+    yield create(
+        "without an authorizer",
+        lambda world, version: CreateAclsRequest(creations=[AclCreation(**ACL), AclCreation(**ACL)]),
+    )
+    yield create("nothing", lambda world, version: CreateAclsRequest(creations=[]))
+    yield delete(
+        "without an authorizer", lambda world, version: DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY_ACL)])
+    )
+
+
+def user_cases() -> Iterator[Case]:
+    describe, alter = of(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS), of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+    for name, users in {"an unknown user": ["nobody"], "a user twice": ["a", "a"], "no name": [""]}.items():
+        wanted = [UserName(name=each) for each in users]
+        yield describe(name, lambda world, version, w=wanted: DescribeUserScramCredentialsRequest(users=w))  # type: ignore[misc]
+    for name, wrong in WRONG_USERS.items():
+        upsertion = ScramCredentialUpsertion(**{**USER, **wrong})
+        yield alter(
+            name,
+            lambda world, version, u=upsertion: AlterUserScramCredentialsRequest(deletions=[], upsertions=[u]),  # type: ignore[misc]
+        )
+    for name, (user, mechanism) in {"an unknown user": ("nobody", 1), "of no mechanism": ("nobody", 0)}.items():
+        deletion = ScramCredentialDeletion(name=user, mechanism=mechanism)
+        yield alter(
+            f"deletion: {name}",
+            lambda world, version, d=deletion: AlterUserScramCredentialsRequest(deletions=[d], upsertions=[]),  # type: ignore[misc]
+        )
+    twice = [ScramCredentialUpsertion(**USER)] * 2
+    yield alter("a user twice", lambda world, version: AlterUserScramCredentialsRequest(deletions=[], upsertions=twice))

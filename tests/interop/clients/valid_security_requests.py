@@ -1,0 +1,68 @@
+"""Valid requests about logins, users and ACLs, by API, and the errors that they get of a broker without security."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.errors import ErrorCode
+from penstock.protocol.acls import AclOperation, PatternType, PermissionType, ResourceType
+from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
+from penstock.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
+from penstock.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+
+SHA_256 = 1
+ANY_ACL: dict[str, Any] = {
+    "resource_type_filter": ResourceType.ANY,
+    "resource_name_filter": None,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": AclOperation.ANY,
+    "permission_type": PermissionType.ANY,
+}
+ACL: dict[str, Any] = {
+    "resource_type": ResourceType.TOPIC,
+    "resource_name": "t",
+    "principal": "User:alice",
+    "host": "*",
+    "operation": AclOperation.READ,
+    "permission_type": PermissionType.ALLOW,
+}
+USER: dict[str, Any] = {
+    "name": "alice",
+    "mechanism": SHA_256,
+    "iterations": 4096,
+    "salt": b"salt",
+    "salted_password": b"p" * 32,
+}
+
+VALID_OF_SECURITY: Mapping[ApiKey, Callable[[], Message]] = {
+    ApiKey.SASL_HANDSHAKE: lambda: SaslHandshakeRequest(mechanism="PLAIN"),
+    ApiKey.SASL_AUTHENTICATE: lambda: SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"),
+    ApiKey.DESCRIBE_ACLS: lambda: DescribeAclsRequest(**ANY_ACL, pattern_type_filter=PatternType.LITERAL),
+    ApiKey.CREATE_ACLS: lambda: CreateAclsRequest(creations=[AclCreation(**ACL)]),
+    ApiKey.DELETE_ACLS: lambda: DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY_ACL)]),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda: DescribeUserScramCredentialsRequest(users=None),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda: AlterUserScramCredentialsRequest(
+        deletions=[], upsertions=[ScramCredentialUpsertion(**USER)]
+    ),
+}
+"""What each version of an API takes."""
+
+ERRORS_WITHOUT_SECURITY = {
+    ApiKey.SASL_HANDSHAKE: [ErrorCode.ILLEGAL_SASL_STATE],
+    ApiKey.SASL_AUTHENTICATE: [ErrorCode.ILLEGAL_SASL_STATE],
+    ApiKey.DESCRIBE_ACLS: [ErrorCode.SECURITY_DISABLED],
+    ApiKey.CREATE_ACLS: [ErrorCode.SECURITY_DISABLED],
+    ApiKey.DELETE_ACLS: [ErrorCode.SECURITY_DISABLED],
+}
+"""Where there is no authorizer, on a listener without SASL."""
