@@ -128,7 +128,7 @@ def test_a_node_that_dies_is_noticed_and_one_that_is_back_is_found() -> None:
     world.wait(20)
     assert lost == ["closed by the other side"]
     world.call()
-    world.wait(20)
+    world.wait(50)
     assert world.reasons == ["node 2 at node-2:9092: connection refused"]
     world.machines[1].start()
     world.wait(2_000)

@@ -142,8 +142,8 @@ def _protocol(given: Mapping[str, str], prefix: str) -> str:
     protocol = text.strip().upper()
     if protocol not in SECURITY_PROTOCOLS:
         raise ConfigError(
-            f"{prefix}{SECURITY_PROTOCOL} = {shown(text)} is not known: it must be one of {', '.join(SECURITY_PROTOCOLS)}, "
-            "as the listener's is"
+            f"{prefix}{SECURITY_PROTOCOL} = {shown(text)} is not known: it must be one of "
+            f"{', '.join(SECURITY_PROTOCOLS)}, as the listener's is"
         )
     return protocol
 

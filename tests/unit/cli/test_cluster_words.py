@@ -65,7 +65,7 @@ def test_a_controller_that_is_lost_between_two_questions_is_none(monkeypatch: py
             raise NoControllerError("host1:9092")
         return seen
 
-    async def silent(view: View) -> frozenset[int]:
+    async def silent(client: Client, view: View) -> frozenset[int]:
         return frozenset({2, 3})
 
     monkeypatch.setattr(describe, "quorum_of", led)

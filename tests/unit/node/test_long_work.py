@@ -102,7 +102,7 @@ def test_an_answer_about_very_many_topics_is_made_in_steps_and_is_of_one_moment(
         node.create_topic(f"t{number}", partitions=METADATA_PARTITIONS_PER_STEP)
     names = [f"t{number}" for number in range(200)]
     body = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
-    connection = SimpleNamespace(principal=ANONYMOUS)
+    connection = SimpleNamespace(principal=ANONYMOUS, address="127.0.0.1")
     request: Any = SimpleNamespace(body=body, version=12, listener="PLAINTEXT", connection=connection)
     steps = answer_wide(node.broker, request, names)
     next(steps)

@@ -262,7 +262,7 @@ def test_a_querys_place_is_committed_to_the_group_of_its_name(
 ) -> None:
     commits: list[tuple[str, str, dict[tuple[str, int], int]]] = []
 
-    def sender(bootstrap: str, group_id: str) -> Callable[[Any], Any]:
+    def sender(bootstrap: str, group_id: str, security: Any) -> Callable[[Any], Any]:
         return lambda ends: commits.append((bootstrap, group_id, dict(ends))) or {}  # type: ignore[func-returns-value]
 
     monkeypatch.setattr(queries_module, "sender", sender)

@@ -29,7 +29,7 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> list[dict[tuple[str, int], int]]
     """What was committed."""
     taken: list[dict[tuple[str, int], int]] = []
 
-    def sender(bootstrap: str, group_id: str) -> Callable[[Any], Any]:
+    def sender(bootstrap: str, group_id: str, security: Any) -> Callable[[Any], Any]:
         assert (bootstrap, group_id) == ("h:1", "reports")
         return lambda ends: taken.append(dict(ends)) or {}  # type: ignore[func-returns-value]
 

@@ -11,15 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.spark.load.formats.format import Rejected
 
-if TYPE_CHECKING:
-    from penstock.spark.load.formats.avro import Schema
+
+class Schema(Protocol):
+    """The part of a parsed schema (`penstock.spark.load.formats.avro`) that is needed here."""
+
+    parsed: Any
+    fields: dict[str, Any]
+    is_record: bool
+
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
 Shape = Sequence[tuple[str, str, Callable[[Any], Any] | None]]
