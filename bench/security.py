@@ -157,7 +157,7 @@ def handshakes(one: SslPeer, count: int) -> dict[str, float]:
 
     def beside() -> dict[str, float]:
         at = (one.bootstrap["PLAINTEXT"], "beside")
-        return producer_performance(*at, records=BESIDE_RECORDS, **options)  # type: ignore[arg-type]
+        return producer_performance(*at, records=BESIDE_RECORDS, **options)  # type: ignore[arg-type]  # rates and sizes
 
     quiet = beside()
     found: dict[str, float] = {}

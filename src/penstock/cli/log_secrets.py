@@ -20,9 +20,9 @@ def hidden(value: bytes | None) -> str | None:
         return None
     what = None
     if record.NAME == "UserScramCredentialRecord":
-        what = f"of {record.name}"  # type: ignore[attr-defined]
-    elif record.NAME == "ConfigRecord" and record.resource_type == ConfigResource.BROKER:  # type: ignore[attr-defined]
-        name: str = record.name  # type: ignore[attr-defined]
+        what = f"of {record.name}"  # type: ignore[attr-defined]  # as NAME says
+    elif record.NAME == "ConfigRecord" and record.resource_type == ConfigResource.BROKER:  # type: ignore[attr-defined]  # as NAME says
+        name: str = record.name  # type: ignore[attr-defined]  # as NAME says
         setting = dynamic_setting(name)
         if setting is None or setting.type.sensitive:
             what = f"of {name}"

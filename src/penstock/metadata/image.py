@@ -231,7 +231,7 @@ class AclsImage:
         if wanted.resource_type != ResourceType.ANY:
             named = wanted.name is not None and wanted.pattern_type != PatternType.MATCH
             start = (wanted.resource_type, wanted.name or "") if named else (wanted.resource_type,)
-        for key, acl_id in self.in_order.items(start):  # type: ignore[arg-type]
+        for key, acl_id in self.in_order.items(start):  # type: ignore[arg-type]  # a prefix of a key
             if start is not None and key[: len(start)] != start:
                 return
             acl = Acl(*key[:-1])

@@ -63,18 +63,18 @@ def user_cases() -> Iterator[Case]:
     describe, alter = of(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS), of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
     for name, users in {"an unknown user": ["nobody"], "a user twice": ["a", "a"], "no name": [""]}.items():
         wanted = [UserName(name=each) for each in users]
-        yield describe(name, lambda world, version, w=wanted: DescribeUserScramCredentialsRequest(users=w))  # type: ignore[misc]
+        yield describe(name, lambda world, version, w=wanted: DescribeUserScramCredentialsRequest(users=w))  # type: ignore[misc]  # its default
     for name, wrong in WRONG_USERS.items():
         upsertion = ScramCredentialUpsertion(**{**USER, **wrong})
         yield alter(
             name,
-            lambda world, version, u=upsertion: AlterUserScramCredentialsRequest(deletions=[], upsertions=[u]),  # type: ignore[misc]
+            lambda world, version, u=upsertion: AlterUserScramCredentialsRequest(deletions=[], upsertions=[u]),  # type: ignore[misc]  # its default
         )
     for name, (user, mechanism) in {"an unknown user": ("nobody", 1), "of no mechanism": ("nobody", 0)}.items():
         deletion = ScramCredentialDeletion(name=user, mechanism=mechanism)
         yield alter(
             f"deletion: {name}",
-            lambda world, version, d=deletion: AlterUserScramCredentialsRequest(deletions=[d], upsertions=[]),  # type: ignore[misc]
+            lambda world, version, d=deletion: AlterUserScramCredentialsRequest(deletions=[d], upsertions=[]),  # type: ignore[misc]  # its default
         )
     twice = [ScramCredentialUpsertion(**USER)] * 2
     yield alter("a user twice", lambda world, version: AlterUserScramCredentialsRequest(deletions=[], upsertions=twice))

@@ -83,7 +83,7 @@ class SocketAsker:
         """The answer to a request."""
         api = API_BY_NUMBER[message.KEY]
         chunks = frames.encode_request(api, version, next(self._numbers), "decisions", message)
-        self._socket.sendall(b"".join(bytes(chunk) for chunk in chunks))  # type: ignore[arg-type]
+        self._socket.sendall(b"".join(bytes(chunk) for chunk in chunks))  # type: ignore[arg-type]  # no ranges of files
         frame = bytearray(self._read(struct.unpack(">i", self._read(4))[0]))
         return frames.decode_response(api, version, memoryview(frame))[1]
 

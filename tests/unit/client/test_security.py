@@ -28,7 +28,7 @@ SECURED = {
 def test_the_properties_of_a_secured_listener() -> None:
     security = client_security({**SECURED, "bootstrap.servers": "a:1", "acks": "all"})
     assert security.protocol == "SASL_SSL"
-    assert security.login == Login("SCRAM-SHA-512", "alice", SECRET)  # type: ignore[arg-type]
+    assert security.login == Login("SCRAM-SHA-512", "alice", SECRET)  # type: ignore[arg-type]  # a str
     assert security.settings().ssl_truststore_location == "/trust.p12"
     assert security.settings().ssl_endpoint_identification_algorithm == "https"
     assert (security.unused, security.unknown) == ((), ())

@@ -47,7 +47,7 @@ def test_an_acl_is_created_once_and_again_with_success() -> None:
 def test_an_acl_that_cannot_be_is_refused_and_no_other(wrong: dict[str, object]) -> None:
     state = State()
     other = ACL._replace(name="other")
-    codes = created(state, ACL._replace(**wrong), other)  # type: ignore[arg-type]
+    codes = created(state, ACL._replace(**wrong), other)  # type: ignore[arg-type]  # one field each
     assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
     assert [acl for found in state.controller.image.acls.matching(AclFilter()) if found for acl in found[1:]] == [other]
 

@@ -64,7 +64,7 @@ class Caller:
                     self.node.disconnect(client)
             elif isinstance(effect, Run):
                 self.derived += 1
-                result = effect.operation.run(None)  # type: ignore[arg-type]
+                result = effect.operation.run(None)  # type: ignore[arg-type]  # it needs no disk
                 effect.operation.owner.operation_completed(effect.operation, result, self.node.now_ms)
             self.deliver()
 

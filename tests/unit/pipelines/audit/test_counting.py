@@ -163,7 +163,7 @@ def test_counts_and_positions_are_one_commit_and_a_second_copy_fails(tmp_path: P
     ],
     ids=["fewer", "not over", "still coming", "late record", "looked at later", "more"],
 )
-def test_places_have_time_to_become_alike(  # noqa: PLR0917
+def test_places_have_time_to_become_alike(  # noqa: PLR0917 - a case of the table
     tmp_path: Path, has: int, changed_ms: int, told_ms: int, early_ms: int, settled: bool
 ) -> None:
     table = CountsTable(str(tmp_path))
