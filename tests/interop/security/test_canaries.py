@@ -221,7 +221,7 @@ def administer(said: Said, place: Place, plain: tuple[str, str]) -> None:
     alter = ("configs", "alter", "--entity", "brokers", "--name", "1", *plain)
     jaas = f'{PLAIN_MODULE} required user_mallory="{place.secret(12)}";'
     said.run(*alter, "--add", f"listener.name.second.plain.sasl.jaas.config={jaas}")
-    said.run(*alter, "--add", f"listener.name.secured.ssl.keystore.password={place.secret(13)}")
+    said.run(*alter, "--add", f"listener.name.secured.ssl.keystore.password={place.secret(13)}", code=1)
     unclosed = f'{PLAIN_MODULE} required user_mallory="{place.secret(14)}'
     said.run(*alter, "--add", f"listener.name.second.plain.sasl.jaas.config={unclosed}", code=1)
     said.run(*alter, "--add", f"strange.password={place.secret(15)}", code=1)
