@@ -334,7 +334,7 @@ def test_a_certificate_with_a_time_that_is_none_is_refused_in_words(authority: A
     store.pem.write_text(store.key_pem + pem_block("CERTIFICATE", data))
     pem = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store.pem), "ssl.keystore.password": None}
     settings = settings_of(store, **pem)
-    with pytest.raises(ConfigError, match="listener SSL: the key store's certificate cannot be used: a time that is"):
+    with pytest.raises(ConfigError, match="listener SSL: the certificate of its key store has a time that is"):
         ListenerTls("SSL", settings, serves=True, between_brokers=False)
 
 

@@ -352,7 +352,7 @@ def test_a_topic_of_progress_that_forgets_is_refused(source: LocalBroker) -> Non
     ],
 )
 def test_options_are_checked_together(given: dict[str, Any], problem: str | None) -> None:
-    found = check({"topics": [], "topic_pattern": None, "id": None, **given})
+    found = check({"topics": [], "topic_pattern": None, "id": None, "to_command_config": None, **given})
     assert (found == []) if problem is None else found[0].startswith(problem)
 
 

@@ -138,10 +138,11 @@ def _read_by_all(lake: LakeTable) -> None:
 
 @pytest.mark.parametrize(("table_format", "name"), [(each, name) for each, some in READERS.items() for name in some])
 def test_no_reader_is_left_out_silently(table_format: str, name: str) -> None:
+    """A program that is excused is told of by the page; whatever else is missing is told here, and fails under CI."""
     why = missing(name, table_format)
-    if why is None:
+    if why is None or excused(name):
         return
-    assert excused(name) or os.environ.get("CI") != "true", why
+    assert os.environ.get("CI") != "true", why
     pytest.skip(f"{name} was not tried with {table_format}: {why}")
 
 
