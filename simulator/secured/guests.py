@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.client.acls import creation_of, filter_of
 from penstock.errors import ErrorCode
-from penstock.protocol.acls import WILDCARD, Acl, AclOperation, PatternType, PermissionType, ResourceType
+from penstock.protocol.acls import WILDCARD, Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
 from penstock.protocol.message import Message
-from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
-from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from penstock.protocol.messages.create_acls_request import CreateAclsRequest
+from penstock.protocol.messages.delete_acls_request import DeleteAclsRequest
 from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from penstock.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -178,37 +179,17 @@ class AclAdmin:
         return Acl(resource, name, pattern, f"User:{user}", WILDCARD, random.choice(OPERATIONS), permission)
 
     def _add(self, acl: Acl) -> None:
-        creation = AclCreation(
-            resource_type=acl.resource_type,
-            resource_name=acl.name,
-            resource_pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-
         def answered(response: Any) -> None:
             self._outcome(acl, None if response is None else response.results[0].error_code, self.present, self.absent)
 
-        self.client.ask_any(CreateAclsRequest(creations=[creation]), ACLS_VERSION, answered)
+        self.client.ask_any(CreateAclsRequest(creations=[creation_of(acl)]), ACLS_VERSION, answered)
 
     def _remove(self, acl: Acl) -> None:
-        meant = DeleteAclsFilter(
-            resource_type_filter=acl.resource_type,
-            resource_name_filter=acl.name,
-            pattern_type_filter=acl.pattern_type,
-            principal_filter=acl.principal,
-            host_filter=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-
         def answered(response: Any) -> None:
             code = None if response is None else response.filter_results[0].error_code
             self._outcome(acl, code, self.absent, self.present)
 
-        self.client.ask_any(DeleteAclsRequest(filters=[meant]), ACLS_VERSION, answered)
+        self.client.ask_any(DeleteAclsRequest(filters=[filter_of(AclFilter(*acl))]), ACLS_VERSION, answered)
 
     def _outcome(self, acl: Acl, code: int | None, into: set[Acl], out_of: set[Acl]) -> None:
         if code != ErrorCode.NONE:

@@ -12,6 +12,8 @@ def hidden(value: bytes | None) -> str | None:
     """
     from penstock.config.dynamic import dynamic_setting
     from penstock.metadata.image import ConfigResource
+    from penstock.protocol.messages.metadata.config_record import ConfigRecord
+    from penstock.protocol.messages.metadata.user_scram_credential_record import UserScramCredentialRecord
     from penstock.protocol.record_frames import decode_metadata_record
 
     try:
@@ -19,11 +21,10 @@ def hidden(value: bytes | None) -> str | None:
     except PenstockError:
         return None
     what = None
-    if record.NAME == "UserScramCredentialRecord":
-        what = f"of {record.name}"  # type: ignore[attr-defined]  # as NAME says
-    elif record.NAME == "ConfigRecord" and record.resource_type == ConfigResource.BROKER:  # type: ignore[attr-defined]  # as NAME says
-        name: str = record.name  # type: ignore[attr-defined]  # as NAME says
-        setting = dynamic_setting(name)
+    if isinstance(record, UserScramCredentialRecord):
+        what = f"of {record.name}"
+    elif isinstance(record, ConfigRecord) and record.resource_type == ConfigResource.BROKER:
+        setting = dynamic_setting(record.name)
         if setting is None or setting.type.sensitive:
-            what = f"of {name}"
+            what = f"of {record.name}"
     return None if what is None else f"({record.NAME} {what}, hidden)"

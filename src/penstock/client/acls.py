@@ -10,6 +10,8 @@ from penstock.protocol.acls import Acl, AclFilter, AclOperation, PatternType, Re
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
+    from penstock.protocol.messages.create_acls_request import AclCreation
+    from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter
 
 
 def acl_words(acl: Acl) -> str:
@@ -39,46 +41,52 @@ async def list_acls(client: Client, wanted: AclFilter) -> list[Acl]:
     )
 
 
+def creation_of(acl: Acl) -> AclCreation:
+    """An ACL as CreateAcls has it."""
+    from penstock.protocol.messages.create_acls_request import AclCreation
+
+    return AclCreation(
+        resource_type=acl.resource_type,
+        resource_name=acl.name,
+        resource_pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def filter_of(wanted: AclFilter) -> DeleteAclsFilter:
+    """A filter as DeleteAcls has it."""
+    from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter
+
+    return DeleteAclsFilter(
+        resource_type_filter=wanted.resource_type,
+        resource_name_filter=wanted.name,
+        pattern_type_filter=wanted.pattern_type,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=wanted.operation,
+        permission_type=wanted.permission,
+    )
+
+
 async def create_acls(client: Client, acls: Sequence[Acl]) -> None:
     """Creates ACLs; those that exist stay as they are. Raises RequestError for the first that cannot be created; the
     others are.
     """
-    from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+    from penstock.protocol.messages.create_acls_request import CreateAclsRequest
 
-    creations = [
-        AclCreation(
-            resource_type=acl.resource_type,
-            resource_name=acl.name,
-            resource_pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-        for acl in acls
-    ]
-    answer = await client.send(CreateAclsRequest(creations=creations))
+    answer = await client.send(CreateAclsRequest(creations=[creation_of(acl) for acl in acls]))
     for acl, result in zip(acls, answer.results, strict=True):
         refused(result.error_code, result.error_message, acl_words(acl))
 
 
 async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Acl]:
     """Deletes the ACLs that filters mean; returns them, each once. Raises RequestError."""
-    from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+    from penstock.protocol.messages.delete_acls_request import DeleteAclsRequest
 
-    wanted = [
-        DeleteAclsFilter(
-            resource_type_filter=each.resource_type,
-            resource_name_filter=each.name,
-            pattern_type_filter=each.pattern_type,
-            principal_filter=each.principal,
-            host_filter=each.host,
-            operation=each.operation,
-            permission_type=each.permission,
-        )
-        for each in filters
-    ]
-    answer = await client.send(DeleteAclsRequest(filters=wanted))
+    answer = await client.send(DeleteAclsRequest(filters=[filter_of(each) for each in filters]))
     gone: dict[Acl, None] = {}
     for result in answer.filter_results:
         refused(result.error_code, result.error_message, "ACLs")

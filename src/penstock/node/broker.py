@@ -122,8 +122,9 @@ class Broker:
         state = self.state = NodeState(settings, metadata_directory)
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
-        users = lambda: self.quorum.metadata.scram_credentials  # noqa: E731 - a short line
-        mechanisms = Mechanisms(lambda: state.settings.sasl, users, nonces or random)
+        mechanisms = Mechanisms(
+            lambda: state.settings.sasl, lambda: self.quorum.metadata.scram_credentials, nonces or random
+        )
         self.calls = Calls(
             state,
             scheduler,

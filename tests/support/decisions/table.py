@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
+from penstock.client.acls import creation_of
 from penstock.protocol.acls import Acl
-from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from penstock.protocol.messages.create_acls_request import CreateAclsRequest
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.delete_topics_response import DeleteTopicsResponse
@@ -106,7 +107,7 @@ class World:
         everything = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
         names = {"resource_name_filter": None, "principal_filter": None, "host_filter": None}
         self.admin.ask(DeleteAclsRequest(filters=[DeleteAclsFilter(**everything, **names)]), 3)
-        answer = self.admin.ask(CreateAclsRequest(creations=[creation(acl) for acl in acls]), 3)
+        answer = self.admin.ask(CreateAclsRequest(creations=[creation_of(acl) for acl in acls]), 3)
         assert not any(each.error_code for each in answer.results)
 
         def known(by: Asker) -> bool:
@@ -117,18 +118,6 @@ class World:
             return there == {(acl.name, acl.operation, acl.permission) for acl in acls}
 
         self.until(lambda: known(self.admin) and known(self.controller_admin))
-
-
-def creation(acl: Acl) -> AclCreation:
-    return AclCreation(
-        resource_type=acl.resource_type,
-        resource_name=acl.name,
-        resource_pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission,
-    )
 
 
 def ask_all(world: World) -> Table:

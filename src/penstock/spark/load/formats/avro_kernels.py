@@ -83,7 +83,7 @@ def is_text(data: Array, position: int, end: int) -> bool:
 
 
 @compiled
-def read(  # noqa: C901, PLR0912, PLR0915, PLR0917 one loop, for the compiler's sake
+def read(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, for the compiler's sake
     data: Array, starts: Array, ends: Array, fields: Array,
     numbers: Array, lengths: Array, valid: Array, is_good: Array,
 ) -> None:  # fmt: skip
