@@ -21,6 +21,7 @@ from penstock.errors import NotResident
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.limits import ROUND_SHARE_MS
 from penstock.node.login import Login
+from penstock.quota.usages import Usage
 from penstock.security.authorizer import ANONYMOUS, Principal
 
 Steps = Iterator[NotResident | None]
@@ -50,6 +51,7 @@ class Connection:
             rest of that share, whether it waits for its turn, and its long work that can go on.
         address: the peer's address as Java writes it, which is what ACLs say: `127.0.0.1`, `0:0:0:0:0:0:0:1`.
         client_host: the same as Kafka shows it, with a slash: `/127.0.0.1`.
+        time_usage: what the work of its latest request counts for, if its client may take the loop's time only so much.
         login: where the login stands, on a listener that asks for one; None: there is none.
     """
 
@@ -63,6 +65,7 @@ class Connection:
     client_host: str = field(init=False)
     principal: Principal = ANONYMOUS
     login: Login | None = None
+    time_usage: Usage | None = None
     software_name: str = ""
     software_version: str = ""
     in_flight: deque[InFlight] = field(default_factory=deque)

@@ -26,12 +26,13 @@ from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
 from penstock.node.certified import Certified
+from penstock.node.client_quotas import ClientQuotas
 from penstock.node.channel import Channel, answer_in
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection, Steps, Work
 from penstock.node.controller import ControllerNode
 from penstock.node.effects import Run
-from penstock.node.exit import ClientQuotas, Exit
+from penstock.node.exit import Exit
 from penstock.node.gate import Gate
 from penstock.node.journal import Journal
 from penstock.node.limits import STEPPED_FRAME_BYTES
@@ -96,7 +97,7 @@ class Dispatcher:
         read_failed: Callable[[int, OSError, int], None],
         work_ms: Callable[[], float],
         request_timeout_ms: int,
-        quotas: ClientQuotas | None = None,
+        quotas: ClientQuotas,
         audit: Audit | None = None,
     ) -> None:
         self._connections = connections
@@ -164,6 +165,8 @@ class Dispatcher:
             return
         request: Request[Any] = Request(connection, handler, header, body, now_ms, frame_bytes=len(frame))
         connection.in_flight.append(request)
+        if self.exit.quotas.active:
+            self.exit.begins(request, now_ms)
         self.run(request, now_ms)
 
     def _execute_large(
@@ -185,6 +188,8 @@ class Dispatcher:
         request: Request[Any] = Request(connection, handler, header, body, arrived_ms, frame_bytes=len(frame))
         request.long = long
         connection.in_flight.append(request)
+        if self.exit.quotas.active:
+            self.exit.begins(request, self._scheduler.now_ms)
         kept = [body] if long else []
         del body
         yield from self.guard_steps(request, self._run_in_steps(request))

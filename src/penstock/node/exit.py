@@ -1,18 +1,20 @@
 """The exit: every answer leaves here, including refusals and answers that were encoded earlier.
 
-So this is the one place where the throttle time of client quotas is put in, the request and its time are counted and
-audited, and the connection is given the bytes, which it sends in the order of its requests.
+So this is the one place where connections are muted for what client quotas say (`penstock.node.client_quotas`) and the
+answers are told for how long, where the request and its time are counted and audited, and where the connection is given
+the bytes, which it sends in the order of its requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.errors import ErrorCode
 from penstock.log.disk import FileSlice
 from penstock.node.audit import Audit
+from penstock.node.client_quotas import ClientQuotas
 from penstock.node.connection import Connection, InFlight, Steps
 from penstock.node.effects import Chunk
 from penstock.node.limits import STEPPED_FRAME_BYTES
@@ -25,24 +27,10 @@ from penstock.protocol.frames import encode_response, encode_response_steps
 from penstock.protocol.message import Message
 
 
-class ClientQuotas(Protocol):
-    """How long clients have to wait because of their quotas. None exist yet; `quota/` has the rates for them.
-
-    The answer leaves at once and says so, and the connection is muted for that time, as since KIP-219. What a request
-    costs before it is answered, which for acks=all is later than the next one executes, is to be counted where
-    `Dispatcher.execute` makes it; a Fetch over its quota is to be answered without records in `node.fetches`.
-    """
-
-    def throttle_time_ms(self, request: Request[Any], answer_bytes: int, now_ms: int) -> int:
-        """Counts a request and its answer (0 bytes: there is none, acks=0). For how many ms its connection is to be
-        muted; 0 if it need not be.
-        """
-
-
 class Exit:
     """See the module's head. `counters` of requests are by API key; `close` ends a connection, for a reason."""
 
-    __slots__ = ("_audit", "_close", "_quotas", "_scheduler", "_turns", "counters")
+    __slots__ = ("_audit", "_close", "_scheduler", "_turns", "counters", "quotas")
 
     def __init__(
         self,
@@ -51,16 +39,29 @@ class Exit:
         close: Callable[[Connection, str], None],
         served: Served,
         *,
-        quotas: ClientQuotas | None,
+        quotas: ClientQuotas,
         audit: Audit | None,
     ) -> None:
         self._scheduler = scheduler
         self._close = close
         self._turns = turns
-        self._quotas = quotas
+        self.quotas = quotas
         self._audit = audit
         apis = {**served.broker, **served.controller}
         self.counters = {number: RequestCounters(apis[number].api.name) for number in sorted(apis)}
+
+    def begins(self, request: Request[Any], now_ms: int) -> None:
+        """A request is about to execute: what it costs for that keeps its connection from executing the next one."""
+        delay_ms = self.quotas.begins(request, now_ms)
+        if delay_ms:
+            self._mute(request.connection, now_ms + delay_ms)
+
+    def holds_back(self, request: Request[Any], size_bytes: int, now_ms: int) -> bool:
+        """Whether a fetch that found so much is to be answered with nothing, because of its client's quota."""
+        delay_ms = self.quotas.fetch_delay_ms(request, size_bytes, now_ms)
+        if delay_ms:
+            self._mute(request.connection, now_ms + delay_ms)
+        return delay_ms > 0
 
     def answer(self, request: Request[Any], answer: Message | Kept | None, now_ms: int) -> None:
         """Answers a request (None: without a response frame), in its connection's order.
@@ -84,8 +85,8 @@ class Exit:
                 chunks = encode_response(request.api, request.version, request.correlation_id, answer)
             else:
                 chunks = ()
-            if self._quotas is not None:
-                time_ms = self._counted(self._quotas, request, chunks, now_ms)
+            if self.quotas.active:
+                time_ms = self._counted(request, answer, chunks, now_ms)
                 if time_ms and answer is not None:
                     self._answer_throttled(request, answer, time_ms, now_ms)
                     return
@@ -106,16 +107,26 @@ class Exit:
             self._audit.refused(request, code)
         return request.handler.refuse(request, code, message)
 
-    def _counted(self, quotas: ClientQuotas, request: Request[Any], chunks: Sequence[Any], now_ms: int) -> int:
+    def _counted(
+        self, request: Request[Any], answer: Message | Kept | None, chunks: Sequence[Any], now_ms: int
+    ) -> int:
         """Mutes the connection if the request and its answer exceed a quota. How many ms of that are left."""
+        delay_ms = self.quotas.throttle_time_ms(request, sum(map(size_of, chunks)), now_ms)
+        if request.api.forwarded:  # the active controller may have set more
+            delay_ms = max(delay_ms, getattr(answer, "throttle_time_ms", 0))
         connection = request.connection
-        until_ms = now_ms + quotas.throttle_time_ms(request, sum(map(size_of, chunks)), now_ms)
-        if until_ms > max(now_ms, connection.muted_until_ms):
-            if not connection.muted_until_ms:
-                connection.mute(self._scheduler.effects)
-                self._scheduler.timers.at(until_ms, partial(self._unmute, connection))
-            connection.muted_until_ms = until_ms
+        if delay_ms:
+            self._mute(connection, now_ms + delay_ms)
         return max(0, connection.muted_until_ms - now_ms)
+
+    def _mute(self, connection: Connection, until_ms: int) -> None:
+        """Executes and reads nothing more of a connection until then, or longer if it is muted for longer."""
+        if until_ms <= connection.muted_until_ms:
+            return
+        if not connection.muted_until_ms:
+            connection.mute(self._scheduler.effects)
+            self._scheduler.timers.at(until_ms, partial(self._unmute, connection))
+        connection.muted_until_ms = until_ms
 
     def _unmute(self, connection: Connection, now_ms: int) -> None:
         """Goes on with a connection unless a later answer has muted it for longer."""
@@ -148,8 +159,8 @@ class Exit:
             if throttle_time_ms:
                 put_in(message, throttle_time_ms)
             chunks = yield from encode_response_steps(request.api, request.version, request.correlation_id, message)
-            if self._quotas is not None and not throttle_time_ms and not request.connection.closed:
-                time_ms = self._counted(self._quotas, request, chunks, self._scheduler.now_ms)
+            if self.quotas.active and not throttle_time_ms and not request.connection.closed:
+                time_ms = self._counted(request, message, chunks, self._scheduler.now_ms)
                 if time_ms:
                     put_in(message, time_ms)
                     encoded = encode_response_steps(request.api, request.version, request.correlation_id, message)

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from penstock.log.disk import FileSlice
     from penstock.log.log import Log
     from penstock.log.results import LogRead
+    from penstock.protocol.messages.fetch_request import FetchRequest
     from penstock.replication.follower import Follower
     from penstock.replication.partition import Partition
 
+CONSUMER = -1
 NO_RECORDS = b""
 
 
@@ -32,6 +34,11 @@ class Said:
         self.topics: list[FetchableTopicResponse] = []
         self.leaders: dict[int, None] = {}
         self.served: list[Subscription] = []
+
+
+def replica_id(body: FetchRequest) -> int:
+    """The broker that fetches, or -1 for a consumer. From v15 the id is in the replica state."""
+    return body.replica_id if body.replica_id != CONSUMER else body.replica_state.replica_id
 
 
 def put_records(answer: PartitionData, log: Log, offset: int, found: LogRead) -> None:

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING
 from penstock.errors import ErrorCode, NotResident, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node import limits
+from penstock.node.client_quotas import ClientQuotas
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.fetch_answers import (
+    CONSUMER,
     NO_RECORDS,
     Said,
     add_answer,
     divergence,
     failed,
     put_records,
+    replica_id,
     sum_of,
     to_be_told,
 )
@@ -54,7 +57,6 @@ if TYPE_CHECKING:
     from penstock.node.timers import Timer
     from penstock.replication.follower import Follower
 
-CONSUMER = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 SESSIONS_FROM = 7
@@ -85,6 +87,7 @@ class Fetches:
         replicas: Replicas,
         *,
         throttles: ReplicationThrottles,
+        quotas: ClientQuotas,
         topic_metrics: TopicMetrics,
         partition_error: Callable[[str, str, int, Exception, int], ErrorCode],
     ) -> None:
@@ -94,6 +97,7 @@ class Fetches:
         self.gate = gate
         self.replicas = replicas
         self.throttles = throttles
+        self.quotas = quotas
         self.topic_metrics = topic_metrics
         self.partition_error = partition_error
         slots = state.settings.max_incremental_fetch_session_cache_slots
@@ -117,11 +121,6 @@ def answer_followers(fetches: Fetches, now_ms: int) -> None:
     for fetch in list(fetches.waiting.values()):
         if not fetch.consumer and fetches.replicas.expects(fetch.replica_id, now_ms):
             fetch.answer_now(now_ms)
-
-
-def replica_id(body: FetchRequest) -> int:
-    """The broker that fetches, or -1 for a consumer. From v15 the id is in the replica state."""
-    return body.replica_id if body.replica_id != CONSUMER else body.replica_state.replica_id
 
 
 class Fetch:
@@ -166,7 +165,7 @@ class Fetch:
         self.rack = body.rack_id if self.consumer and selects else ""
         self.tells_watermarks = selects and not self.consumer
         self.isolation_level = body.isolation_level
-        self.max_bytes = min(body.max_bytes, settings.fetch_max_bytes)
+        self.max_bytes = min(body.max_bytes, settings.fetch_max_bytes, fetches.quotas.fetch_max_bytes(request))
         self.min_bytes = min(body.min_bytes, self.max_bytes)
         self.deadline_ms = request.arrived_ms + body.max_wait_ms
         self.missing_bytes = 0
@@ -195,6 +194,8 @@ class Fetch:
                 return AGAIN
         at_once = self.at_once or now_ms >= self.deadline_ms or not session.partitions
         if at_once or self.size_bytes >= self.min_bytes:
+            if self.size_bytes and self.fetches.dispatcher.exit.holds_back(self.request, self.size_bytes, now_ms):
+                return self.respond_with_nothing()
             if len(self.answers) > limits.PARTITIONS_PER_STEP:
                 return self.respond_in_steps()
             said = Said()
@@ -495,6 +496,12 @@ class Fetch:
             self.timer = None
 
     # Answering
+
+    def respond_with_nothing(self) -> Message:
+        """The response of a fetch that is over its quota: it changes nothing of the session."""
+        for subscription in self.answers:
+            self.session.ready[subscription.key] = subscription
+        return self.finished(FetchResponse(session_id=self.session.id, responses=[]))
 
     def respond_in_steps(self) -> Stepped[Outcome]:
         """The response with many partitions. From now on nothing wakes the fetch."""

@@ -35,6 +35,7 @@ from penstock.protocol.api import APIS, Api, ApiKey
 from penstock.protocol.codec import decode_steps
 from penstock.protocol.frames import RequestHeader, decode_response, decode_response_header, encode_response
 from penstock.protocol.message import Message
+from penstock.quota.usages import ClientUsages
 from penstock.security.authorizer import Principal
 from penstock.security.rights import ROWS, Right
 
@@ -65,6 +66,7 @@ class Request(Generic[Body]):
         broke: a bug has ended it: it was refused, and nothing that is still done for it matters.
         repeats, held: how often it was put off to be run again, and whether it waits for that now.
         long: it took more than one step, so its answer may be large.
+        usages: what the client may use, and has; None: nobody counts this request.
         again: what is run, with the time, when the request is run again; None: its handler, from the start.
         abandoned: called if the connection goes away before the answer; set by the code that parks the request.
     """
@@ -86,6 +88,7 @@ class Request(Generic[Body]):
         "held",
         "long",
         "repeats",
+        "usages",
         "version",
     )
 
@@ -116,6 +119,7 @@ class Request(Generic[Body]):
         self.again: Callable[[int], Outcome | OutcomeInSteps] | None = None
         self.repeats = 0
         self.abandoned: Callable[[], None] | None = None
+        self.usages: ClientUsages | None = None
 
     @property
     def principal(self) -> Principal:

@@ -100,9 +100,7 @@ class Turns:
         clock_ms = self._clock_ms
         started_ms = clock_ms()
         self._execute(connection, frame)
-        spent_ms = clock_ms() - started_ms
-        connection.share_ms -= spent_ms
-        self.spent_ms += spent_ms
+        self._charge(connection, clock_ms() - started_ms)
 
     def begin(self, connection: Connection, steps: Steps, *, needs_place: bool = True) -> None:
         """Does the first step of long work now, and the others, if there are any, in later turns of the connection."""
@@ -194,6 +192,8 @@ class Turns:
     def _charge(self, connection: Connection, spent_ms: float) -> None:
         connection.share_ms -= spent_ms
         self.spent_ms += spent_ms
+        if connection.time_usage is not None:
+            connection.time_usage.spent_ms += spent_ms
 
     def _visit(self, connection: Connection) -> bool:
         """Serves a connection until nothing of it is ready, or its share or the turn is used up.

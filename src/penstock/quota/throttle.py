@@ -7,7 +7,7 @@ to the bound. So the rate is kept on average, not at every moment.
 from __future__ import annotations
 
 from penstock.config.values import LONG_MAX
-from penstock.quota.rate import Rate
+from penstock.quota.rate import SimpleRate
 
 
 class Throttle:
@@ -23,7 +23,7 @@ class Throttle:
     def __init__(self, *, windows: int = 11, window_ms: int = 1_000) -> None:
         self.bound = LONG_MAX
         self.bytes = 0
-        self._rate = Rate(windows=windows, window_ms=window_ms)
+        self._rate = SimpleRate(windows=windows, window_ms=window_ms)
 
     def record(self, size_bytes: int, now_ms: int) -> None:
         """Records that this many bytes have passed."""

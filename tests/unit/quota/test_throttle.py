@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from penstock.config.values import LONG_MAX
-from penstock.quota.rate import Rate
+from penstock.quota.rate import SimpleRate
 from penstock.quota.throttle import Throttle, names_replica
 
 
 def test_the_rate_is_what_passed_over_the_time_since_the_first_window_kept() -> None:
-    rate = Rate(windows=3, window_ms=1_000)
+    rate = SimpleRate(windows=3, window_ms=1_000)
     assert rate.per_second(0) == 0
     rate.record(500, 0)
     assert rate.per_second(100) == 500  # at least one window
@@ -23,7 +23,7 @@ def test_the_rate_is_what_passed_over_the_time_since_the_first_window_kept() -> 
 
 
 def test_what_passed_too_long_ago_does_not_count() -> None:
-    rate = Rate(windows=3, window_ms=1_000)
+    rate = SimpleRate(windows=3, window_ms=1_000)
     rate.record(900, 0)
     rate.record(300, 1_500)
     assert rate.per_second(2_999) == pytest.approx(1200 / 2.999)
@@ -34,7 +34,7 @@ def test_what_passed_too_long_ago_does_not_count() -> None:
 def test_it_is_known_when_the_rate_will_have_come_down() -> None:
     random = Random(7)
     for _ in range(200):
-        rate = Rate(windows=random.randrange(1, 12), window_ms=1_000)
+        rate = SimpleRate(windows=random.randrange(1, 12), window_ms=1_000)
         now_ms = 0
         for _ in range(random.randrange(1, 20)):
             rate.record(random.randrange(5_000), now_ms)

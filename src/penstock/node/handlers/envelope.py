@@ -62,6 +62,9 @@ class EnvelopedConnection(Connection):
             data += chunk
         self._finish(EnvelopeResponse(response_data=bytes(data[LENGTH_BYTES:])))
 
+    def mute(self, effects: list[Effect]) -> None:
+        """Does nothing: the broker reads from the client, and learns from the answer how long it shall not."""
+
     def ask_next_controller(self) -> bool:
         """This node lost the leadership before the request was done: has the broker ask the next controller."""
         self._finish(failed(ErrorCode.NOT_CONTROLLER))

@@ -8,8 +8,8 @@ Whatever is unusual is left to that, before anything has changed.
 from __future__ import annotations
 
 from penstock.errors import ErrorCode
-from penstock.node.fetch_answers import put_records
-from penstock.node.fetches import CONSUMER, READ_COMMITTED, TOPIC_IDS_FROM, Fetches, replica_id
+from penstock.node.fetch_answers import CONSUMER, put_records, replica_id
+from penstock.node.fetches import READ_COMMITTED, TOPIC_IDS_FROM, Fetches
 from penstock.node.request import Request
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
@@ -40,7 +40,7 @@ def plain_answer(fetches: Fetches, request: Request[FetchRequest], now_ms: int) 
         return None
     if request.version >= TOPIC_IDS_FROM and partition.topic_id != topic.topic_id:
         return None
-    max_bytes = min(body.max_bytes, settings.fetch_max_bytes)
+    max_bytes = min(body.max_bytes, settings.fetch_max_bytes, fetches.quotas.fetch_max_bytes(request))
     committed = body.isolation_level == READ_COMMITTED
     limit_bytes = max(0, min(wanted.partition_max_bytes, max_bytes))
     found = read(partition, wanted.fetch_offset, limit_bytes, committed=committed)
@@ -50,6 +50,8 @@ def plain_answer(fetches: Fetches, request: Request[FetchRequest], now_ms: int) 
     if size_bytes < min(body.min_bytes, max_bytes) and now_ms < request.arrived_ms + body.max_wait_ms:
         return None
     fetches.gate.allowed(request, READ_TOPIC, name)
+    if fetches.dispatcher.exit.holds_back(request, size_bytes, now_ms):
+        return FetchResponse(responses=[])
     data.partition_index = wanted.partition
     fetches.looked_at += 1
     counters = fetches.topic_metrics.of(name)

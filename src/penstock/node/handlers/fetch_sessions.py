@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.errors import ErrorCode
-from penstock.node.fetches import TOPIC_IDS_FROM, replica_id
+from penstock.node.fetch_answers import replica_id
+from penstock.node.fetches import TOPIC_IDS_FROM
 from penstock.node.request import Request
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from penstock.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, Session, Subscription

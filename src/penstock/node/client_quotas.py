@@ -1,0 +1,171 @@
+"""Client quotas on this broker: what the requests of clients cost, and for how long their connections are muted for it.
+
+A quota is never an error. Who is over one is answered at once, with the time for which its connection is muted from then
+on (KIP-219); `penstock.node.exit` does both. Bytes of a Produce count when it executes, before the next one can. A Fetch
+is limited to what its quota allows in all its windows; if it is over the quota all the same, its answer is empty, costs
+nothing and leaves the session as it was. But what alone is more than a quota allows passes, once, if nothing has passed
+lately: else a client could never get a large batch.
+
+`request_percentage` is of the time in which the loop executes requests: 100 is all of it, by one client
+(docs/adr/0048). Requests of nodes, and acks=0, are exempt, as in Kafka. Partition mutations are counted on the active
+controller, which is told by the broker for whom it asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ErrorCode, RequestError
+from penstock.node.fetch_answers import CONSUMER, replica_id
+from penstock.protocol.api import ApiKey
+from penstock.quota.usages import ClientUsages, Usage, Usages, Windows
+from penstock.security.authorizer import OwnPrincipal
+from penstock.security.rights import ACT_IN_CLUSTER, END_TRANSACTIONS
+
+if TYPE_CHECKING:
+    from penstock.node.request import Request
+    from penstock.node.scheduler import Scheduler
+    from penstock.node.state import NodeState
+    from penstock.quota.levels import Quotas
+
+NODES_ONLY = (ACT_IN_CLUSTER, END_TRANSACTIONS)
+"""What only the nodes of the cluster may do."""
+MS_PER_PERCENT = 10.0
+"""One percent of a second."""
+NO_LIMIT_BYTES = 1 << 62
+
+
+class ClientQuotas:
+    """See the module's head. Attributes: `usages`, of all that have a quota."""
+
+    def __init__(self, state: NodeState, scheduler: Scheduler) -> None:
+        settings = state.settings
+        self._scheduler = scheduler
+        self._windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
+        mutation_windows = Windows(
+            settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000
+        )
+        self.usages = Usages(self._windows, mutation_windows, settings.penstock_quota_entities_max)
+        self._forgets = False
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody has a quota."""
+        return self.usages.active
+
+    def configure(self, quotas: Quotas) -> None:
+        """Puts quotas into force, from the next request of each client on."""
+        self.usages.configure(quotas)
+
+    def begins(self, request: Request[Any], now_ms: int) -> int:
+        """Finds what holds for a request, and counts what it costs before it executes. For how many ms nothing more of
+        its connection may.
+        """
+        connection, body = request.connection, request.body
+        connection.time_usage = None
+        if isinstance(request.principal, OwnPrincipal) or body is None or is_of_node(request):
+            return 0
+        usages = request.usages = self.of(request, now_ms)
+        if request.handler.key is not ApiKey.PRODUCE:
+            connection.time_usage = usages.request
+            return 0
+        if body.acks == 0:
+            request.usages = usages._replace(request=None)
+        else:
+            connection.time_usage = usages.request
+        return 0 if usages.produce is None else usages.produce.count(request.frame_bytes, now_ms)
+
+    def throttle_time_ms(self, request: Request[Any], answer_bytes: int, now_ms: int) -> int:
+        """Counts an answer that is about to leave. For how many ms its connection is to be muted."""
+        usages = request.usages
+        if usages is None:
+            return 0
+        delay_ms = 0
+        if usages.fetch is not None and request.handler.key is ApiKey.FETCH:
+            delay_ms = usages.fetch.count(answer_bytes, now_ms)
+        if usages.request is not None:
+            delay_ms = max(delay_ms, self._time_delay_ms(usages.request, now_ms))
+        return delay_ms
+
+    def fetch_max_bytes(self, request: Request[Any]) -> int:
+        """What a fetch may get at once: more would be over its quota whatever has passed before (KAFKA-9677)."""
+        usage = None if request.usages is None else request.usages.fetch
+        if usage is None:
+            return NO_LIMIT_BYTES
+        return int(min(usage.limit * (self._windows.count - 1) * self._windows.width_ms / 1_000, NO_LIMIT_BYTES))
+
+    def fetch_delay_ms(self, request: Request[Any], size_bytes: int, now_ms: int) -> int:
+        """For how long a fetch that found so much is to be held back, and answered with nothing; 0 if it is answered."""
+        usages = request.usages
+        if usages is None or usages.fetch is None:
+            return 0
+        usage = usages.fetch
+        delay_ms = usage.rate.delay_ms(usage.limit, now_ms, size_bytes)
+        if not delay_ms or usage.rate.is_empty:
+            return 0
+        request.usages = usages._replace(fetch=None)
+        return usage.delayed(delay_ms, now_ms)
+
+    def mutations(self, request: Request[Any], *, strict: bool, now_ms: int) -> MutationQuota:
+        """The quota for the partitions that a request creates or deletes here, on the active controller."""
+        usage = self.of(request, now_ms).mutations if self.active else None
+        return MutationQuota(usage, strict=strict, now_ms=now_ms)
+
+    def of(self, request: Request[Any], now_ms: int) -> ClientUsages:
+        """What holds for the client of a request."""
+        if not self._forgets:
+            self._forgets = True
+            self._scheduler.timers.at(now_ms + self._kept_ms, self._forget)
+        return self.usages.of(request.principal.name, request.client_id or "", now_ms)
+
+    @property
+    def _kept_ms(self) -> int:
+        return self._windows.count * self._windows.width_ms
+
+    def _forget(self, now_ms: int) -> None:
+        self._forgets = self.usages.forget_idle(now_ms)
+        if self._forgets:
+            self._scheduler.timers.at(now_ms + self._kept_ms, self._forget)
+
+    def _time_delay_ms(self, usage: Usage, now_ms: int) -> int:
+        """At most a window, as in Kafka: the work of a request may be long, and its client shall not wait for hours."""
+        percent, usage.spent_ms = usage.spent_ms / MS_PER_PERCENT, 0.0
+        usage.rate.record(percent, now_ms)
+        return usage.delayed(min(usage.rate.delay_ms(usage.limit, now_ms), self._windows.width_ms), now_ms)
+
+
+class MutationQuota:
+    """What one request may change of partitions (KIP-599).
+
+    `strict`: once tokens are short, the rest of the request is refused; else it is done, and its client waits.
+    """
+
+    __slots__ = ("_now_ms", "_strict", "_usage", "delay_ms")
+
+    def __init__(self, usage: Usage | None, *, strict: bool, now_ms: int) -> None:
+        self._usage = usage
+        self._strict = strict
+        self._now_ms = now_ms
+        self.delay_ms = 0
+
+    def take(self, partitions: int) -> None:
+        """Counts partitions that are created or deleted. Raises RequestError if that must wait."""
+        usage = self._usage
+        if usage is None or usage.tokens is None:
+            return
+        if self._strict:
+            self.delay_ms = usage.tokens.delay_ms(self._now_ms)
+            if self.delay_ms:
+                usage.delayed(self.delay_ms, self._now_ms)
+                raise RequestError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
+        usage.tokens.take(partitions, self._now_ms)
+        usage.rate.record(partitions, self._now_ms)
+        if not self._strict:
+            self.delay_ms = usage.delayed(usage.tokens.delay_ms(self._now_ms), self._now_ms)
+
+
+def is_of_node(request: Request[Any]) -> bool:
+    """Whether a node sends it, as one: a follower's Fetch, or an API that needs CLUSTER_ACTION."""
+    if request.handler.key is ApiKey.FETCH:
+        return replica_id(request.body) != CONSUMER
+    return request.handler.needs in NODES_ONLY

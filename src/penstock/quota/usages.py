@@ -1,0 +1,189 @@
+"""What clients use of their quotas: one usage for each entity that a quota holds for, shared by all its connections.
+
+Which quota holds for a client is found in eight levels (`penstock.quota.levels`), for each of the kinds apart. The
+level also says who shares it: under a quota of user and client id, also a default one, all connections of that pair;
+under a user's, all of the user; under a client id's, all with that id. What nobody has limited is not measured.
+
+Usages are bounded in number. One that is again as a new one would be is forgotten, by `forget_idle`; when there are too
+many all the same, entities that have none yet share one for each limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from penstock.quota.levels import NO_QUOTAS, Entity, Quotas, resolve
+from penstock.quota.rate import Rate
+from penstock.quota.token_bucket import TokenBucket
+
+PRODUCE: Final = "producer_byte_rate"
+FETCH: Final = "consumer_byte_rate"
+REQUEST: Final = "request_percentage"
+MUTATIONS: Final = "controller_mutation_rate"
+KINDS = (PRODUCE, FETCH, REQUEST, MUTATIONS)
+
+Name = tuple[str, str, str]
+"""Of a usage: its kind, and the user and the client id that it is for; empty for any."""
+
+
+class Windows(NamedTuple):
+    """How many windows a rate is measured over, and how long each is."""
+
+    count: int
+    width_ms: int
+
+
+class Usage:
+    """What one entity uses of one quota.
+
+    Attributes:
+        kind, user, client_id: for what and whom; an empty name stands for any.
+        limit: the quota, in units of its kind a second.
+        rate: what has passed. tokens: for mutations, what may still pass at once; else None.
+        spent_ms: time of the loop that is not in the rate yet.
+        delayed_ms: how long its clients were told to wait, in all. delayed_since_ms, delayed_until_ms: since when they
+            have been held back without a pause, and until when.
+    """
+
+    __slots__ = (
+        "client_id",
+        "delayed_ms",
+        "delayed_since_ms",
+        "delayed_until_ms",
+        "kind",
+        "limit",
+        "rate",
+        "spent_ms",
+        "tokens",
+        "user",
+    )
+
+    def __init__(self, name: Name, limit: float, windows: Windows, now_ms: int) -> None:
+        self.kind, self.user, self.client_id = name
+        self.limit = limit
+        self.rate = Rate(windows.count, windows.width_ms)
+        self.tokens = TokenBucket(limit, windows.count, windows.width_ms, now_ms) if self.kind == MUTATIONS else None
+        self.spent_ms = 0.0
+        self.delayed_ms = 0
+        self.delayed_since_ms = self.delayed_until_ms = 0
+
+    def set_limit(self, limit: float) -> None:
+        """Changes the quota; what was used counts under the new one."""
+        self.limit = limit
+        if self.tokens is not None:
+            self.tokens.rate = limit
+
+    def is_as_new(self, now_ms: int) -> bool:
+        """Whether nothing would change if it were made anew."""
+        self.rate.forget(now_ms)
+        return self.rate.is_empty and (self.tokens is None or self.tokens.is_full(now_ms))
+
+    def count(self, amount: float, now_ms: int) -> int:
+        """Counts what has passed. For how many ms nothing more may."""
+        self.rate.record(amount, now_ms)
+        return self.delayed(self.rate.delay_ms(self.limit, now_ms), now_ms)
+
+    def delayed(self, delay_ms: int, now_ms: int) -> int:
+        """Notes that a client is held back for so long; returns that."""
+        if delay_ms:
+            if now_ms > self.delayed_until_ms:
+                self.delayed_since_ms = now_ms
+            self.delayed_until_ms = max(self.delayed_until_ms, now_ms + delay_ms)
+            self.delayed_ms += delay_ms
+        return delay_ms
+
+
+class ClientUsages(NamedTuple):
+    """The usages that hold for one client; None where it has no quota."""
+
+    produce: Usage | None
+    fetch: Usage | None
+    request: Usage | None
+    mutations: Usage | None
+
+
+UNLIMITED = ClientUsages(None, None, None, None)
+
+
+class Usages:
+    """See the module's head.
+
+    Args:
+        windows: for bytes and time. mutation_windows: for partition mutations.
+        usages_max: bound on the usages that are kept apart.
+
+    Attributes:
+        active: whether there is any quota; nobody need be looked up otherwise.
+        kept: all usages by name. shared: those that what is beyond the bound shares, by kind and limit.
+        crowded: how often one of these was given to somebody.
+    """
+
+    def __init__(self, windows: Windows, mutation_windows: Windows, usages_max: int) -> None:
+        self._windows = windows
+        self._mutation_windows = mutation_windows
+        self._usages_max = usages_max
+        self._quotas: Quotas = NO_QUOTAS
+        self._known: dict[tuple[str, str], ClientUsages] = {}
+        self.active = False
+        self.kept: dict[Name, Usage] = {}
+        self.shared: dict[tuple[str, float], Usage] = {}
+        self.crowded = 0
+
+    def configure(self, quotas: Quotas) -> None:
+        """Puts quotas into force. What was used stays, and counts under the new limits."""
+        self._quotas = quotas
+        self._known.clear()
+        self.shared.clear()
+        self.active = any(kind in values for values in quotas.values() for kind in KINDS)
+        if not self.active:
+            self.kept.clear()
+
+    def of(self, user: str, client_id: str, now_ms: int) -> ClientUsages:
+        """What holds for the requests of a client."""
+        known = self._known.get((user, client_id))
+        if known is None:
+            if len(self._known) >= self._usages_max:
+                self._known.clear()
+            found = ClientUsages(*(self._find(kind, user, client_id, now_ms) for kind in KINDS))
+            known = self._known[user, client_id] = UNLIMITED if found == UNLIMITED else found
+        return known
+
+    def forget_idle(self, now_ms: int) -> bool:
+        """Forgets usages that are as new ones. Whether any are left."""
+        idle = [name for name, usage in self.kept.items() if usage.is_as_new(now_ms)]
+        if idle:
+            for name in idle:
+                del self.kept[name]
+            self._known.clear()
+        return bool(self.kept)
+
+    def _find(self, kind: str, user: str, client_id: str, now_ms: int) -> Usage | None:
+        found = resolve(self._quotas, user, client_id, kind)
+        if found is None:
+            return None
+        limit, entity = found
+        name = name_of(kind, entity, user, client_id)
+        usage = self.kept.get(name)
+        if usage is None:
+            if len(self.kept) >= self._usages_max:
+                return self._shared_by_all(kind, limit, now_ms)
+            usage = self.kept[name] = self._new(name, limit, now_ms)
+        elif usage.limit != limit:
+            usage.set_limit(limit)
+        return usage
+
+    def _shared_by_all(self, kind: str, limit: float, now_ms: int) -> Usage:
+        self.crowded += 1
+        usage = self.shared.get((kind, limit))
+        if usage is None:
+            usage = self.shared[kind, limit] = self._new((kind, "", ""), limit, now_ms)
+        return usage
+
+    def _new(self, name: Name, limit: float, now_ms: int) -> Usage:
+        return Usage(name, limit, self._mutation_windows if name[0] == MUTATIONS else self._windows, now_ms)
+
+
+def name_of(kind: str, entity: Entity, user: str, client_id: str) -> Name:
+    """The usage that a client has under the quota of an entity: defaults, too, hold for each apart."""
+    types = [each for each, _ in entity]
+    return kind, user if "user" in types else "", client_id if "client-id" in types else ""
