@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.errors import PenstockError
+from penstock.metadata.client_quotas import Entity, QuotaValues, entity_of, replayed
 from penstock.metadata.features import check_level
 from penstock.metadata.image import (
     EMPTY,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.access_control_entry_record import AccessControlEntryRecord
     from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
     from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
+    from penstock.protocol.messages.metadata.client_quota_record import ClientQuotaRecord
     from penstock.protocol.messages.metadata.config_record import ConfigRecord
     from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
     from penstock.protocol.messages.metadata.fence_broker_record import FenceBrokerRecord
@@ -59,7 +61,6 @@ MIGRATION_STATES_WITHOUT_ZOOKEEPER = (0, 3)
 """NONE and POST_MIGRATION: the only states of ZkMigrationStateRecord in which no ZooKeeper is part of the cluster."""
 
 REFUSED: Mapping[str, str] = {
-    "ClientQuotaRecord": "client quotas are not supported yet; delete them with kafka-configs --delete-config",
     "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens",
     "RemoveDelegationTokenRecord": "delegation tokens are not supported yet",
 }
@@ -114,6 +115,7 @@ class MetadataDelta:
         next_producer_id: or None.
         acls: by id; None where one is gone.
         scram_credentials: by (mechanism, user); None where one is gone.
+        client_quotas: all quotas by entity of entities of which any changed; empty when none is left.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -127,6 +129,7 @@ class MetadataDelta:
         self.next_producer_id: int | None = None
         self.acls: dict[UUID, Acl | None] = {}
         self.scram_credentials: dict[tuple[int, str], ScramCredential | None] = {}
+        self.client_quotas: dict[Entity, QuotaValues] = {}
         self._topic_ids: dict[str, UUID | None] = {}
         self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
 
@@ -175,6 +178,7 @@ class MetadataDelta:
             partition_count=partition_count,
             acls=base.acls.with_changes(self.acls) if self.acls else base.acls,
             scram_credentials=credentials,
+            client_quotas=base.client_quotas.with_changes(self.client_quotas),
         )
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
@@ -202,6 +206,11 @@ class MetadataDelta:
         """The newest overrides of a resource."""
         changed = self.configs.get(resource)
         return (self.image.configs.get(resource) or EMPTY) if changed is None else changed
+
+    def quotas(self, entity: Entity) -> QuotaValues:
+        """The newest quotas of an entity."""
+        changed = self.client_quotas.get(entity)
+        return (self.image.client_quotas.get(entity) or EMPTY) if changed is None else changed
 
     def shared(self, directories: list[UUID]) -> tuple[UUID, ...]:
         """One shared tuple for all partitions in the same directories."""
@@ -417,6 +426,11 @@ def replay_remove_user_scram_credential(delta: MetadataDelta, record: RemoveUser
     delta.scram_credentials[record.mechanism, record.name] = None
 
 
+def replay_client_quota(delta: MetadataDelta, record: ClientQuotaRecord) -> None:
+    entity = entity_of(record.entity)
+    delta.client_quotas[entity] = replayed(delta.quotas(entity), record)
+
+
 def replay_no_op(delta: MetadataDelta, record: NoOpRecord) -> None:
     """Changes nothing, by definition."""
 
@@ -441,6 +455,7 @@ REPLAYED: Mapping[str, Callable[[MetadataDelta, Any], None]] = {
     "ZkMigrationStateRecord": replay_zk_migration_state,
     "UserScramCredentialRecord": replay_user_scram_credential,
     "RemoveUserScramCredentialRecord": replay_remove_user_scram_credential,
+    "ClientQuotaRecord": replay_client_quota,
     "NoOpRecord": replay_no_op,
 }
 """Replays by record name."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 from uuid import UUID
 
+from penstock.metadata.client_quotas import quota_changes
 from penstock.metadata.delta import MetadataDelta, TopicDelta
 from penstock.metadata.image import EMPTY, MetadataImage, TopicImage
 from penstock.protocol.acls import Acl
@@ -39,6 +40,7 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
         if overrides != (old.configs.get(resource) or EMPTY):
             delta.configs[resource] = overrides
     delta.acls = acl_changes(old, new)
+    delta.client_quotas = quota_changes(old, new)
     if new.next_producer_id != old.next_producer_id:
         delta.next_producer_id = new.next_producer_id
     before_credentials = old.scram_credentials

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 from penstock.errors import ProtocolError, StorageError
+from penstock.metadata.client_quotas import quota_records
 from penstock.metadata.features import METADATA_VERSION, MetadataVersion
 from penstock.metadata.image import BrokerRegistration, ControllerRegistration, MetadataImage, TopicImage
 from penstock.metadata.result import MetadataMessage
@@ -62,8 +63,8 @@ def decode_records(values: Iterable[bytes], path: str) -> Sequence[MetadataMessa
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
-    """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, producer ids, ACLs,
-    SCRAM credentials.
+    """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, client quotas,
+    producer ids, ACLs, SCRAM credentials.
     """
     if METADATA_VERSION in image.features:
         yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=image.features[METADATA_VERSION])
@@ -78,6 +79,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
     for (kind, resource), configs in image.configs.items():
         for name, value in configs.items():
             yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
+    yield from quota_records(image.client_quotas)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     for number, acl in image.acls.by_id.items():

@@ -14,7 +14,6 @@ from penstock.metadata.records import acl_record, decode_records, encode_records
 from penstock.protocol.acls import Acl, AclFilter
 from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
 from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
-from penstock.protocol.messages.metadata.client_quota_record import ClientQuotaRecord
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.protocol.messages.metadata.fence_broker_record import FenceBrokerRecord
@@ -91,8 +90,8 @@ def test_a_refused_record_stops_the_replay_and_is_named(name: str) -> None:
 
 
 def test_a_record_is_refused_through_the_loader_too() -> None:
-    with pytest.raises(MetadataError, match="quotas are not supported yet"):
-        MetadataLoader().load([ClientQuotaRecord()], 0, 1, 0)
+    with pytest.raises(MetadataError, match="migrating from ZooKeeper"):
+        MetadataLoader().load([ZkMigrationStateRecord(zk_migration_state=1)], 0, 1, 0)
 
 
 ACL = Acl(2, "t", 4, "User:alice", "10.0.0.1", 3, 3)

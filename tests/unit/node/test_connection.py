@@ -14,7 +14,7 @@ from penstock.node.handlers import registry
 from penstock.protocol.api import ApiKey
 from penstock.protocol.limits import TAGGED_FIELDS_MAX
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
-from penstock.protocol.messages.describe_client_quotas_request import DescribeClientQuotasRequest
+from penstock.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +139,9 @@ def test_a_broken_frame_closes_its_connection_and_no_other(frame: bytes, shared:
 
 
 def test_an_api_that_is_not_served_closes_the_connection(shared: Node) -> None:
-    assert ApiKey.DESCRIBE_CLIENT_QUOTAS not in registry()
+    assert ApiKey.SHARE_GROUP_DESCRIBE not in registry()
     client = shared.connect()
-    client.send(DescribeClientQuotasRequest(), 1)
+    client.send(ShareGroupDescribeRequest(), 1)
     assert client.closed is not None
 
 

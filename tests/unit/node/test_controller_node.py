@@ -15,9 +15,9 @@ from penstock.metadata import topics
 from penstock.metadata.features import REGISTERED_FEATURES
 from penstock.metadata.image import NO_LEADER
 from penstock.protocol.messages.metadata.begin_transaction_record import BeginTransactionRecord
-from penstock.protocol.messages.metadata.client_quota_record import ClientQuotaRecord
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
+from penstock.protocol.messages.metadata.zk_migration_state_record import ZkMigrationStateRecord
 from penstock.raft.election import parse_election
 from penstock.raft.replica import RaftReplica
 from penstock.raft.topic import METADATA
@@ -29,6 +29,8 @@ from simulator.world.disk import PowerLoss, SimulatedDisk
 NAME = METADATA.directory
 
 LOG = f"{NAME}/00000000000000000000.log"
+MIGRATES = ZkMigrationStateRecord(zk_migration_state=1)
+"""A record that no version here can follow."""
 
 
 def election_on(disk: SimulatedDisk) -> object:
@@ -351,7 +353,7 @@ def test_a_torn_tail_is_cut() -> None:
 
 def test_records_and_levels_that_we_lack_stop_the_start_in_one_line() -> None:
     for record, line in (
-        (ClientQuotaRecord(), "the metadata log holds a ClientQuotaRecord: client quotas are not supported yet"),
+        (MIGRATES, "the cluster is migrating from ZooKeeper (state 1): not supported"),
         (
             FeatureLevelRecord(name="share.version", feature_level=1),
             "kafka-features downgrade --feature share.version=0",
@@ -372,14 +374,14 @@ def test_records_and_levels_that_we_lack_stop_the_start_in_one_line() -> None:
 def test_a_record_that_cannot_be_followed_ends_the_node_in_one_line() -> None:
     run = Harness(formatted_disk()).start()
     run.node.state.replay = lambda *arguments: None  # type: ignore[method-assign]
-    run.append([ClientQuotaRecord()])
+    run.append([MIGRATES])
     run.settle()
     run.quorum.resign(run.now_ms)
     while not run.failures and (deadline_ms := run.quorum.next_deadline_ms()) is not None:
         run.now_ms = max(run.now_ms, deadline_ms)
         run.quorum.tick(run.now_ms)
         run.settle()
-    assert "client quotas are not supported yet" in str(run.failures)
+    assert "the cluster is migrating from ZooKeeper" in str(run.failures)
     assert not run.node.active
 
 
