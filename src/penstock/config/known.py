@@ -21,8 +21,6 @@ controlled.shutdown.enable BOOLEAN - read-only =true
 controller.performance.always.log.threshold.ms LONG 0.. read-only,internal =2000
 controller.performance.sample.period.ms LONG 100.. read-only,internal =60000
 controller.quorum.append.linger.ms INT 0.. read-only =25
-controller.quota.window.num INT 1.. read-only =11
-controller.quota.window.size.seconds INT 1.. read-only =1
 controller.socket.timeout.ms INT - read-only =30000
 create.topic.policy.class.name CLASS - read-only null
 delegation.token.expiry.check.interval.ms LONG 1.. read-only =3600000
@@ -85,8 +83,6 @@ offsets.load.buffer.size INT 1.. read-only =5242880
 offsets.topic.compression.codec INT - read-only =0
 producer.purgatory.purge.interval.requests INT - read-only =1000
 queued.max.requests INT 1.. read-only =500
-quota.window.num INT 1.. read-only =11
-quota.window.size.seconds INT 1.. read-only =1
 remote.fetch.max.wait.ms INT 1.. cluster-wide =500
 remote.list.offsets.request.timeout.ms LONG 1.. cluster-wide =30000
 remote.log.index.file.cache.total.size.bytes LONG 1.. cluster-wide =1073741824

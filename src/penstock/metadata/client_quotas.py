@@ -89,6 +89,10 @@ class ClientQuotas:
         """Entities with their quotas."""
         return ((_entity(key), values) for key, values in self.by_key.items())
 
+    def values(self) -> Iterator[QuotaValues]:
+        """The quotas of each entity."""
+        return self.by_key.values()
+
     def with_changes(self, changes: Mapping[Entity, QuotaValues]) -> ClientQuotas:
         """These quotas after those of some entities are others; without values: after they are gone."""
         by_key = self.by_key

@@ -6,7 +6,7 @@ leaves the others alone. A wide request is decided part by part: `SoFar` is what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -40,10 +40,15 @@ ALL_FENCED = "All brokers are currently fenced or in controlled shutdown."
 
 @dataclass(slots=True)
 class SoFar:
-    """The results of earlier parts of a request: the number of records, and the names of topics by collision key."""
+    """What the parts of a request have in common.
+
+    Attributes: `records`, their number so far; `names_by_key`, the names of new topics by collision key; `mutated`,
+    called with the number of partitions before they are created or deleted: raises RequestError if that must wait.
+    """
 
     records: int = 0
     names_by_key: dict[str, str] = field(default_factory=dict)
+    mutated: Callable[[int], None] = lambda partitions: None
 
 
 @dataclass(slots=True)
@@ -80,6 +85,7 @@ def create_topics(
         try:
             check_new_name(controller, topic.name)
             of_topic = records_of(controller, topic)
+            so_far.mutated(of_topic.response.partition_count)
             if so_far.records + len(of_topic.records) > CONTROLLER_RECORDS_PER_BATCH_MAX:
                 raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
             key = collision_key(topic.name)
@@ -210,17 +216,24 @@ def placed(controller: Controller, topic_id: UUID, first: int, count: int, facto
     return records
 
 
-def delete_topics(controller: Controller, ids: Collection[UUID]) -> Result[list[tuple[UUID, ApiError]]]:
+def delete_topics(
+    controller: Controller, ids: Collection[UUID], so_far: SoFar | None = None
+) -> Result[list[tuple[UUID, ApiError]]]:
     """Deletes topics by id; unknown ids are answered as such."""
+    so_far = so_far or SoFar()
     answers: list[tuple[UUID, ApiError]] = []
     records: list[MetadataMessage] = []
     for topic_id in ids:
-        if topic_id in controller.image.topics_by_id:
+        try:
+            topic = controller.image.topics_by_id.get(topic_id)
+            if topic is None:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+            so_far.mutated(len(topic.partitions))
+        except RequestError as error:
+            answers.append((topic_id, ApiError.of(error)))
+        else:
             answers.append((topic_id, ApiError()))
             records.append(RemoveTopicRecord(topic_id=topic_id))
-        else:
-            error = ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-            answers.append((topic_id, error))
     return Result(answers, records)
 
 
@@ -235,6 +248,7 @@ def create_partitions(
         try:
             added = added_partitions(controller, topic)
             check_request_size([so_far.records, len(added)])
+            so_far.mutated(len(added))
             so_far.records += len(added)
             records.extend(added)
         except RequestError as error:

@@ -40,6 +40,7 @@ from penstock.node.bugs import Bugs
 from penstock.node.calls import Calls
 from penstock.node.certified import Certified
 from penstock.node.channel import Channel
+from penstock.node.client_quotas import ClientQuotas
 from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.coordinator_host import CoordinatorHost
@@ -48,13 +49,13 @@ from penstock.node.denials import Denials
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.duties import Duty
 from penstock.node.effects import Close, Effect, Run
-from penstock.node.exit import ClientQuotas
 from penstock.node.fetches import Fetches, answer_followers, serve_woken
 from penstock.node.gate import AuditedGate, Gate, authorizer_of
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
-from penstock.node.metrics import Sample, TopicMetrics, login_samples, request_samples
+from penstock.node.metrics import Sample, TopicMetrics
+from penstock.node.node_samples import node_samples
 from penstock.node.opening import opening
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
@@ -64,7 +65,6 @@ from penstock.node.quorum_calls import QuorumCalls
 from penstock.node.quorums import Quorums
 from penstock.node.replication import Replication
 from penstock.node.request import Handler, Kept, Request, Served
-from penstock.node.samples import metadata_samples, own_samples, partition_samples, quorum_samples, replica_samples
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.turns import CountedWork
@@ -89,9 +89,9 @@ class Broker:
         elsewhere. random: all randomness of the node. report: gets the events of log directories for people; the shell
         logs them. bug: gets errors that should never happen; by default they are logged, the simulator raises them.
         work_ms: a clock, in ms, that measures the work of requests; by default it counts what is done. wall: the wall
-        time, kept by the shell. quotas: how long clients have to wait; by default not at all. audit: hears of all
-        requests; by default nobody does. authorizer: says who may do what; by default the one that the settings name.
-        nonces: randomness for logins, which nobody outside may guess; by default `random`.
+        time, kept by the shell. quotas: how long clients have to wait; by default by the quotas of the metadata. audit:
+        hears of all requests; by default nobody does. authorizer: says who may do what; by default the one that the
+        settings name. nonces: randomness for logins, which nobody outside may guess; by default `random`.
 
     Attributes:
         now_ms: the time of the event being handled. ready: the node leads its partitions and serves.
@@ -144,6 +144,7 @@ class Broker:
         denials = Denials(authorizer, scheduler)
         self.gate = Gate(authorizer, denials) if audit is None else AuditedGate(authorizer, denials, audit)
         self.quorums = Quorums()
+        self.quotas = quotas or ClientQuotas(state, scheduler)
         self.connections: dict[int, Connection] = {}
         self.replication = Replication(
             state,
@@ -176,7 +177,7 @@ class Broker:
             read_failed=self.logs.read_failed,
             work_ms=work_ms or CountedWork(),
             request_timeout_ms=settings.request_timeout_ms,
-            quotas=quotas,
+            quotas=self.quotas,
             audit=audit,
         )
         self.topic_metrics = TopicMetrics()
@@ -187,6 +188,7 @@ class Broker:
             self.gate,
             self.replicas,
             throttles=self.replication.throttles,
+            quotas=self.quotas,
             topic_metrics=self.topic_metrics,
             partition_error=self.replication.partition_error,
         )
@@ -490,25 +492,7 @@ class Broker:
         """The samples of `metrics`, in steps: None where a caller may serve others, whereupon the node may change.
         Samples of one name follow each other.
         """
-        yield from self.topic_metrics.samples()
-        yield from login_samples(self.dispatcher.logins.counters)
-        yield from self.gate.denials.samples()
-        yield from request_samples(self.dispatcher.exit.counters.values(), self.scheduler.now_ms)
-        yield from metadata_samples(
-            self.state, is_controller=self.controller.active, unclean_elections=self.journal.unclean_elections
-        )
-        yield from replica_samples(self.state, self.replication)
-        yield from self.replication.hanging.samples()
-        yield from partition_samples(self.logs)
-        yield from quorum_samples(self.quorum, self.image)
-        for coordinator in self.coordinators.all:
-            yield from coordinator.samples()
-        yield from self.verifier.samples()
-        connections = sum(1 for number in self.connections if number > 0)
-        parked, cold_reads = len(self.purgatory) + len(self.fetches.waiting), self.dispatcher.cold_reads
-        counts = {"connections": connections, "parked": parked, "cold_reads": cold_reads}
-        yield from own_samples(self.fetches.sessions, self.calls.outgoing, **counts)
-        yield from self.scheduler.bugs.samples()
+        return node_samples(self)
 
     # QuorumObserver, ControllerObserver, and what the log directories say
 
@@ -516,6 +500,8 @@ class Broker:
         self.state.image = new
         if delta.acls:
             self._acls_changed(old, new, delta)
+        if delta.client_quotas:
+            self.quotas.configure(new.client_quotas)
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
         self.scheduler.guarded("call", "connections to brokers", self.calls.published, old, new, now_ms)
         publish = self.replication.publishing.publish

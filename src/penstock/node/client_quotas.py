@@ -1,18 +1,19 @@
-"""Client quotas on this broker: what the requests of clients cost, and for how long their connections are muted for it.
+"""Client quotas on this broker: what the requests of clients cost, and how long their connections are muted for it.
 
-A quota is never an error. Who is over one is answered at once, with the time for which its connection is muted from then
-on (KIP-219); `penstock.node.exit` does both. Bytes of a Produce count when it executes, before the next one can. A Fetch
-is limited to what its quota allows in all its windows; if it is over the quota all the same, its answer is empty, costs
-nothing and leaves the session as it was. But what alone is more than a quota allows passes, once, if nothing has passed
-lately: else a client could never get a large batch.
+A quota is never an error. Who is over one is answered at once, with the time for which its connection is muted from
+then on (KIP-219); `penstock.node.exit` does both. Bytes of a Produce count when it executes, before the next one can. A
+Fetch gets at most what its quota allows in all windows; if it is over the quota all the same, its answer is empty,
+costs nothing and leaves the session as it was. But what alone is more than a quota allows passes if nothing has passed
+lately, and its client waits all the longer: else it could never get a large batch.
 
 `request_percentage` is of the time in which the loop executes requests: 100 is all of it, by one client
 (docs/adr/0048). Requests of nodes, and acks=0, are exempt, as in Kafka. Partition mutations are counted on the active
-controller, which is told by the broker for whom it asks.
+controller, whom the broker tells for whom it asks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
@@ -95,7 +96,7 @@ class ClientQuotas:
         return int(min(usage.limit * (self._windows.count - 1) * self._windows.width_ms / 1_000, NO_LIMIT_BYTES))
 
     def fetch_delay_ms(self, request: Request[Any], size_bytes: int, now_ms: int) -> int:
-        """For how long a fetch that found so much is to be held back, and answered with nothing; 0 if it is answered."""
+        """How long a fetch that found so much is to be held back, and answered with nothing; 0 if it is not."""
         usages = request.usages
         if usages is None or usages.fetch is None:
             return 0
@@ -123,9 +124,13 @@ class ClientQuotas:
         return self._windows.count * self._windows.width_ms
 
     def _forget(self, now_ms: int) -> None:
-        self._forgets = self.usages.forget_idle(now_ms)
+        self._scheduler.do(self._forgetting(now_ms))
+
+    def _forgetting(self, now_ms: int) -> Iterator[None]:
+        yield from self.usages.forget_idle(now_ms)
+        self._forgets = bool(self.usages.kept)
         if self._forgets:
-            self._scheduler.timers.at(now_ms + self._kept_ms, self._forget)
+            self._scheduler.timers.at(self._scheduler.now_ms + self._kept_ms, self._forget)
 
     def _time_delay_ms(self, usage: Usage, now_ms: int) -> int:
         """At most a window, as in Kafka: the work of a request may be long, and its client shall not wait for hours."""

@@ -26,8 +26,8 @@ from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
 from penstock.node.certified import Certified
-from penstock.node.client_quotas import ClientQuotas
 from penstock.node.channel import Channel, answer_in
+from penstock.node.client_quotas import ClientQuotas
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection, Steps, Work
 from penstock.node.controller import ControllerNode

@@ -107,9 +107,7 @@ class Exit:
             self._audit.refused(request, code)
         return request.handler.refuse(request, code, message)
 
-    def _counted(
-        self, request: Request[Any], answer: Message | Kept | None, chunks: Sequence[Any], now_ms: int
-    ) -> int:
+    def _counted(self, request: Request[Any], answer: Message | Kept | None, chunks: Sequence[Any], now_ms: int) -> int:
         """Mutes the connection if the request and its answer exceed a quota. How many ms of that are left."""
         delay_ms = self.quotas.throttle_time_ms(request, sum(map(size_of, chunks)), now_ms)
         if request.api.forwarded:  # the active controller may have set more

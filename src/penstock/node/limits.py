@@ -81,6 +81,8 @@ METRICS_GROUP_OFFSETS_MAX = 10_000
 """Committed offsets that have metrics of their own; what more there are is only counted."""
 METRICS_PARTITIONS_PER_STEP = 1_000
 """Partitions that a scrape looks at before others have their turn."""
+METRICS_QUOTA_USAGES_MAX = 1_000
+"""Users and client ids whose use of their quotas is in the metrics, for each kind of quota together."""
 METRICS_UNCLEANABLE_LOGS_MAX = 100
 """Logs that the cleaner could not clean that are named in the metrics with the reason; all of them are counted."""
 METRICS_REASON_CHARACTERS_MAX = 300

@@ -10,20 +10,38 @@ many all the same, entities that have none yet share one for each limit.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple, Protocol
 
-from penstock.quota.levels import NO_QUOTAS, Entity, Quotas, resolve
+from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, QuotasByEntity, QuotaValues, group_of, resolve
 from penstock.quota.rate import Rate
 from penstock.quota.token_bucket import TokenBucket
 
-PRODUCE: Final = "producer_byte_rate"
-FETCH: Final = "consumer_byte_rate"
-REQUEST: Final = "request_percentage"
-MUTATIONS: Final = "controller_mutation_rate"
-KINDS = (PRODUCE, FETCH, REQUEST, MUTATIONS)
-
 Name = tuple[str, str, str]
-"""Of a usage: its kind, and the user and the client id that it is for; empty for any."""
+"""Of a usage: the key of its quota, and the user and the client id that it is for; empty for any."""
+
+
+class Quotas(QuotasByEntity, Protocol):
+    """All quotas; `metadata.client_quotas.ClientQuotas`."""
+
+    def values(self) -> Iterator[QuotaValues]:
+        """The limits of each entity."""
+
+
+class NoQuotas:
+    """Those of a node that knows of none yet."""
+
+    def get(self, entity: object) -> None:
+        return None
+
+    def values(self) -> Iterator[QuotaValues]:
+        return iter(())
+
+
+USAGES_PER_STEP = 500
+"""Usages that are looked at before others have their turn."""
 
 
 class Windows(NamedTuple):
@@ -37,8 +55,8 @@ class Usage:
     """What one entity uses of one quota.
 
     Attributes:
-        kind, user, client_id: for what and whom; an empty name stands for any.
-        limit: the quota, in units of its kind a second.
+        key, user, client_id: for what and whom; an empty name stands for any.
+        limit: the quota, in units of its key a second.
         rate: what has passed. tokens: for mutations, what may still pass at once; else None.
         spent_ms: time of the loop that is not in the rate yet.
         delayed_ms: how long its clients were told to wait, in all. delayed_since_ms, delayed_until_ms: since when they
@@ -50,7 +68,7 @@ class Usage:
         "delayed_ms",
         "delayed_since_ms",
         "delayed_until_ms",
-        "kind",
+        "key",
         "limit",
         "rate",
         "spent_ms",
@@ -59,10 +77,14 @@ class Usage:
     )
 
     def __init__(self, name: Name, limit: float, windows: Windows, now_ms: int) -> None:
-        self.kind, self.user, self.client_id = name
+        self.key, self.user, self.client_id = name
         self.limit = limit
         self.rate = Rate(windows.count, windows.width_ms)
-        self.tokens = TokenBucket(limit, windows.count, windows.width_ms, now_ms) if self.kind == MUTATIONS else None
+        self.tokens = (
+            TokenBucket(limit, windows.count, windows.width_ms, now_ms)
+            if self.key == CONTROLLER_MUTATION_RATE
+            else None
+        )
         self.spent_ms = 0.0
         self.delayed_ms = 0
         self.delayed_since_ms = self.delayed_until_ms = 0
@@ -114,7 +136,7 @@ class Usages:
 
     Attributes:
         active: whether there is any quota; nobody need be looked up otherwise.
-        kept: all usages by name. shared: those that what is beyond the bound shares, by kind and limit.
+        kept: all usages by name. shared: those that what is beyond the bound shares, by key and limit.
         crowded: how often one of these was given to somebody.
     """
 
@@ -122,7 +144,7 @@ class Usages:
         self._windows = windows
         self._mutation_windows = mutation_windows
         self._usages_max = usages_max
-        self._quotas: Quotas = NO_QUOTAS
+        self._quotas: Quotas = NoQuotas()
         self._known: dict[tuple[str, str], ClientUsages] = {}
         self.active = False
         self.kept: dict[Name, Usage] = {}
@@ -134,7 +156,7 @@ class Usages:
         self._quotas = quotas
         self._known.clear()
         self.shared.clear()
-        self.active = any(kind in values for values in quotas.values() for kind in KINDS)
+        self.active = any(key in values for values in quotas.values() for key in CLIENT_KEYS)
         if not self.active:
             self.kept.clear()
 
@@ -144,46 +166,46 @@ class Usages:
         if known is None:
             if len(self._known) >= self._usages_max:
                 self._known.clear()
-            found = ClientUsages(*(self._find(kind, user, client_id, now_ms) for kind in KINDS))
+            found = ClientUsages(*(self._find(key, user, client_id, now_ms) for key in CLIENT_KEYS))
             known = self._known[user, client_id] = UNLIMITED if found == UNLIMITED else found
         return known
 
-    def forget_idle(self, now_ms: int) -> bool:
-        """Forgets usages that are as new ones. Whether any are left."""
-        idle = [name for name, usage in self.kept.items() if usage.is_as_new(now_ms)]
-        if idle:
-            for name in idle:
-                del self.kept[name]
-            self._known.clear()
-        return bool(self.kept)
+    def forget_idle(self, now_ms: int) -> Iterator[None]:
+        """Forgets usages that are as new ones, some in each step."""
+        names = iter(list(self.kept))
+        while some := list(islice(names, USAGES_PER_STEP)):
+            idle = [name for name in some if name in self.kept and self.kept[name].is_as_new(now_ms)]
+            if idle:
+                for name in idle:
+                    del self.kept[name]
+                self._known.clear()
+            yield
 
-    def _find(self, kind: str, user: str, client_id: str, now_ms: int) -> Usage | None:
-        found = resolve(self._quotas, user, client_id, kind)
+    def _find(self, key: str, user: str, client_id: str, now_ms: int) -> Usage | None:
+        found = resolve(self._quotas, user, client_id, key)
         if found is None:
             return None
-        limit, entity = found
-        name = name_of(kind, entity, user, client_id)
+        limit = found.value
+        if not limit < math.inf:  # or it is NaN: nothing is above that, in Kafka, too
+            return None
+        name = key, *group_of(found.entity, user, client_id)
         usage = self.kept.get(name)
         if usage is None:
             if len(self.kept) >= self._usages_max:
-                return self._shared_by_all(kind, limit, now_ms)
+                return self._shared_by_all(key, limit, now_ms)
             usage = self.kept[name] = self._new(name, limit, now_ms)
         elif usage.limit != limit:
             usage.set_limit(limit)
         return usage
 
-    def _shared_by_all(self, kind: str, limit: float, now_ms: int) -> Usage:
+    def _shared_by_all(self, key: str, limit: float, now_ms: int) -> Usage:
         self.crowded += 1
-        usage = self.shared.get((kind, limit))
+        usage = self.shared.get((key, limit))
         if usage is None:
-            usage = self.shared[kind, limit] = self._new((kind, "", ""), limit, now_ms)
+            usage = self.shared[key, limit] = self._new((key, "", ""), limit, now_ms)
         return usage
 
     def _new(self, name: Name, limit: float, now_ms: int) -> Usage:
-        return Usage(name, limit, self._mutation_windows if name[0] == MUTATIONS else self._windows, now_ms)
-
-
-def name_of(kind: str, entity: Entity, user: str, client_id: str) -> Name:
-    """The usage that a client has under the quota of an entity: defaults, too, hold for each apart."""
-    types = [each for each, _ in entity]
-    return kind, user if "user" in types else "", client_id if "client-id" in types else ""
+        return Usage(
+            name, limit, self._mutation_windows if name[0] == CONTROLLER_MUTATION_RATE else self._windows, now_ms
+        )

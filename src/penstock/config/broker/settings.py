@@ -10,6 +10,7 @@ from penstock.config.broker.network import NetworkSettings
 from penstock.config.broker.node import MetadataSettings, NodeSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
+from penstock.config.broker.quotas import QuotaSettings
 from penstock.config.broker.replication import ReplicationSettings
 from penstock.config.broker.sasl import SaslSettings
 from penstock.config.broker.tls import TlsSettings
@@ -28,6 +29,7 @@ class BrokerSettings(
     SaslSettings,
     LogSettings,
     ReplicationSettings,
+    QuotaSettings,
     AccessSettings,
     OwnSettings,
 ):

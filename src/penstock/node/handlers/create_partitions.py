@@ -1,7 +1,7 @@
 """CreatePartitions (key 37): more partitions for topics that exist.
 
 Versions 0-3, flexible from 2. `count` is the total that is wanted. A name given twice is INVALID_REQUEST.
-`validate_only` does all but append.
+`validate_only` does all but append. Over the client's quota of mutations, a topic is THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from penstock.security.rights import ALTER_TOPIC
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
+STRICT_FROM = 3
+"""From this version on a client is told when it must wait because of its quota (KIP-599)."""
+
 
 def handle(node: Broker, request: Request[CreatePartitionsRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
@@ -38,7 +41,8 @@ def handle(node: Broker, request: Request[CreatePartitionsRequest], now_ms: int)
     errors = yield from in_steps(lambda name: refusal(node, request, name, counts[name]), counts)
     refused = {name: error for name, error in zip(counts, errors, strict=True) if error is not None}
     wanted = [topic for topic in body.topics if topic.name not in refused]
-    controller, so_far = node.controller.state, topic_control.SoFar()
+    quota = node.quotas.mutations(request, strict=request.version >= STRICT_FROM, now_ms=now_ms)
+    controller, so_far = node.controller.state, topic_control.SoFar(mutated=quota.take)
 
     def change_of(part: list[CreatePartitionsTopic], answers: Sequence[ApiError]) -> Change:
         return CreatePartitionsRequest(topics=part), response_of(named(part, answers))
@@ -52,6 +56,7 @@ def handle(node: Broker, request: Request[CreatePartitionsRequest], now_ms: int)
         validate_only=body.validate_only,
     )
     response = response_of([*refused.items(), *named(wanted, plan.answers)])
+    response.throttle_time_ms = quota.delay_ms
     return response if body.validate_only else plan.outcome(response)
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
 
+STRICT_FROM = 6
+"""From this version on a client is told when it must wait because of its quota (KIP-599)."""
 Answer = CreatedTopic | ApiError
 
 
@@ -49,14 +51,16 @@ def handle(node: Broker, request: Request[CreateTopicsRequest], now_ms: int) -> 
     errors = yield from in_steps(lambda name: refusal(node, request, name, counts[name]), counts)
     refused = {name: error for name, error in zip(counts, errors, strict=True) if error is not None}
     wanted = [topic for topic in body.topics if topic.name not in refused]
-    controller, so_far = node.controller.state, SoFar()
+    quota = node.quotas.mutations(request, strict=request.version >= STRICT_FROM, now_ms=now_ms)
+    controller, so_far = node.controller.state, SoFar(mutated=quota.take)
     topic_control.check_request_size(topic_control.partitions_wanted(controller, topic) for topic in wanted)
 
     def size_of(topic: CreatableTopic) -> int:
         return max(1, topic_control.partitions_wanted(controller, topic)) + len(topic.configs)
 
     def respond(answers: Sequence[tuple[str, Answer]]) -> CreateTopicsResponse:
-        return CreateTopicsResponse(topics=lazily(lambda answer: result_of(node, request, *answer), answers))
+        results = lazily(lambda answer: result_of(node, request, *answer), answers)
+        return CreateTopicsResponse(throttle_time_ms=quota.delay_ms, topics=results)
 
     def change_of(part: list[CreatableTopic], answers: Sequence[Answer]) -> Change:
         return CreateTopicsRequest(topics=part), respond(named(part, answers))

@@ -28,6 +28,8 @@ from penstock.security.rights import DELETE_TOPIC, SEE_TOPIC_TO_DELETE
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
+STRICT_FROM = 5
+"""From this version on a client is told when it must wait because of its quota (KIP-599)."""
 
 Deleted = tuple[UUID, ApiError]
 UNKNOWN_NAME = "This server does not host this topic-partition."
@@ -55,14 +57,17 @@ def handle(node: Broker, request: Request[DeleteTopicsRequest], now_ms: int) -> 
     def respond(deleted: Iterable[Deleted]) -> list[DeletableTopicResult]:
         return [answer(found[topic_id], topic_id, error) for topic_id, error in deleted]
 
+    quota = node.quotas.mutations(request, strict=request.version >= STRICT_FROM, now_ms=now_ms)
+    so_far = topic_control.SoFar(mutated=quota.take)
     plan = yield from decided(
         node,
         request,
         parts_of(found, size_of),
-        lambda part: topic_control.delete_topics(controller, part),
+        lambda part: topic_control.delete_topics(controller, part, so_far),
         lambda part, deleted: (body, DeleteTopicsResponse(responses=respond(deleted))),
     )
-    return plan.outcome(DeleteTopicsResponse(responses=answers + respond(plan.answers)))
+    response = DeleteTopicsResponse(throttle_time_ms=quota.delay_ms, responses=answers + respond(plan.answers))
+    return plan.outcome(response)
 
 
 def sorted_out(body: DeleteTopicsRequest) -> tuple[list[DeletableTopicResult], list[str], list[UUID]]:

@@ -1,0 +1,45 @@
+"""All samples of a node, of each of its parts in turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.node.metrics import login_samples, request_samples
+from penstock.node.quota_samples import quota_samples
+from penstock.node.samples import (
+    Steps,
+    metadata_samples,
+    own_samples,
+    partition_samples,
+    quorum_samples,
+    replica_samples,
+)
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+
+def node_samples(node: Broker) -> Steps:
+    """The samples in steps: None where a caller may serve others, whereupon the node may change. Samples of one name
+    follow each other.
+    """
+    yield from node.topic_metrics.samples()
+    yield from login_samples(node.dispatcher.logins.counters)
+    yield from node.gate.denials.samples()
+    yield from request_samples(node.dispatcher.exit.counters.values(), node.now_ms)
+    yield from quota_samples(node.quotas.usages, node.now_ms)
+    yield from metadata_samples(
+        node.state, is_controller=node.controller.active, unclean_elections=node.journal.unclean_elections
+    )
+    yield from replica_samples(node.state, node.replication)
+    yield from node.replication.hanging.samples()
+    yield from partition_samples(node.logs)
+    yield from quorum_samples(node.quorum, node.image)
+    for coordinator in node.coordinators.all:
+        yield from coordinator.samples()
+    yield from node.verifier.samples()
+    connections = sum(1 for number in node.connections if number > 0)
+    parked, cold_reads = len(node.purgatory) + len(node.fetches.waiting), node.dispatcher.cold_reads
+    counts = {"connections": connections, "parked": parked, "cold_reads": cold_reads}
+    yield from own_samples(node.fetches.sessions, node.outgoing, **counts)
+    yield from node.bugs.samples()
