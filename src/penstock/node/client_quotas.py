@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.fetch_answers import CONSUMER, replica_id
 from penstock.protocol.api import ApiKey
-from penstock.quota.usages import ClientUsages, Usage, Usages, Windows
+from penstock.quota.usages import ClientUsages, Quotas, Usage, Usages, Windows
 from penstock.security.authorizer import OwnPrincipal
 from penstock.security.rights import ACT_IN_CLUSTER, END_TRANSACTIONS
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from penstock.node.request import Request
     from penstock.node.scheduler import Scheduler
     from penstock.node.state import NodeState
-    from penstock.quota.levels import Quotas
 
 NODES_ONLY = (ACT_IN_CLUSTER, END_TRANSACTIONS)
 """What only the nodes of the cluster may do."""
@@ -93,7 +92,7 @@ class ClientQuotas:
         usage = None if request.usages is None else request.usages.fetch
         if usage is None:
             return NO_LIMIT_BYTES
-        return int(min(usage.limit * (self._windows.count - 1) * self._windows.width_ms / 1_000, NO_LIMIT_BYTES))
+        return int(min(usage.limit * (self._windows.number - 1) * self._windows.width_ms / 1_000, NO_LIMIT_BYTES))
 
     def fetch_delay_ms(self, request: Request[Any], size_bytes: int, now_ms: int) -> int:
         """How long a fetch that found so much is to be held back, and answered with nothing; 0 if it is not."""
@@ -121,7 +120,7 @@ class ClientQuotas:
 
     @property
     def _kept_ms(self) -> int:
-        return self._windows.count * self._windows.width_ms
+        return self._windows.number * self._windows.width_ms
 
     def _forget(self, now_ms: int) -> None:
         self._scheduler.do(self._forgetting(now_ms))

@@ -47,7 +47,7 @@ USAGES_PER_STEP = 500
 class Windows(NamedTuple):
     """How many windows a rate is measured over, and how long each is."""
 
-    count: int
+    number: int
     width_ms: int
 
 
@@ -79,9 +79,9 @@ class Usage:
     def __init__(self, name: Name, limit: float, windows: Windows, now_ms: int) -> None:
         self.key, self.user, self.client_id = name
         self.limit = limit
-        self.rate = Rate(windows.count, windows.width_ms)
+        self.rate = Rate(windows.number, windows.width_ms)
         self.tokens = (
-            TokenBucket(limit, windows.count, windows.width_ms, now_ms)
+            TokenBucket(limit, windows.number, windows.width_ms, now_ms)
             if self.key == CONTROLLER_MUTATION_RATE
             else None
         )

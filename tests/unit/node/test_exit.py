@@ -14,6 +14,7 @@ from support.requests import batch, fetch, produce, produced, wanted
 
 from penstock.errors import ErrorCode
 from penstock.log.operations import Write
+from penstock.node.client_quotas import ClientQuotas, MutationQuota
 from penstock.node.exit import put_in
 from penstock.node.handlers import registry
 from penstock.node.limits import METADATA_ANSWER_KEPT_TOPICS_MAX
@@ -51,12 +52,22 @@ APIS = pytest.mark.parametrize("handler", HANDLERS, ids=[handler.key.name for ha
 LATEST_MS = 60_000
 
 
-class Waits:
+class Waits(ClientQuotas):
     """A quota that clients have exceeded; the node itself has none."""
 
     def __init__(self) -> None:
         self.left_ms = WAIT_MS
         self.counted: list[tuple[ApiKey, int]] = []
+
+    @property
+    def active(self) -> bool:
+        return True
+
+    def begins(self, request: Request[Any], now_ms: int) -> int:
+        return 0
+
+    def mutations(self, request: Request[Any], *, strict: bool, now_ms: int) -> MutationQuota:
+        return MutationQuota(None, strict=strict, now_ms=now_ms)
 
     def throttle_time_ms(self, request: Request[Any], answer_bytes: int, now_ms: int) -> int:
         if request.connection.id <= 0:

@@ -1,0 +1,238 @@
+"""Quotas of clients on a node: bytes, time and mutations, with the connections that are muted for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.broker import Client, Node
+from support.requests import batch, fetch, produce, wanted
+
+from penstock.errors import ErrorCode
+from penstock.node.timers import TICK_MS
+from penstock.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from penstock.protocol.messages.metadata.client_quota_record import ClientQuotaRecord, EntityData
+from penstock.protocol.messages.metadata_request import MetadataRequest
+
+KIB = 1024
+LARGE = b"x" * 10 * KIB
+
+
+def quota(key: str, value: float | None, **entity: str | None) -> ClientQuotaRecord:
+    """A record; without a value it removes the quota. `client_id` and `user`: None for the default."""
+    parts = [EntityData(entity_type=name.replace("_", "-"), entity_name=each) for name, each in entity.items()]
+    return ClientQuotaRecord(entity=parts, key=key, value=value or 0.0, remove=value is None)
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    made = Node()
+    made.create_topic("t", partitions=2)
+    yield made
+    made.stop()
+
+
+def produced(client: Client, *, client_id: str = "greedy", acks: int = 1) -> Any:
+    return client.ask(produce("t", batch(LARGE), acks=acks), 9, client_id)
+
+
+def test_a_producer_over_its_quota_is_told_and_muted_and_another_is_not(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 2 * KIB, client_id="greedy")])
+    client, other = node.connect(), node.connect()
+    assert produced(client).throttle_time_ms == 0, "20 KiB in ten windows are free"
+    answer = produced(client)
+    assert answer.responses[0].partition_responses[0].error_code == 0, "it is no error"
+    assert answer.throttle_time_ms > 0
+    assert client.paused
+    assert produced(other, client_id="quiet").throttle_time_ms == 0
+    client.send(MetadataRequest(topics=[]), 12, "greedy")
+    assert not client.answers, "nothing of the connection executes"
+    node.advance(answer.throttle_time_ms - 1)
+    assert not client.answers
+    node.advance(1 + TICK_MS)
+    client.receive()
+    assert not client.paused
+
+
+def test_all_connections_of_an_entity_share_its_quota(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 2 * KIB, client_id=None)])
+    times = [produced(node.connect()).throttle_time_ms for _ in range(4)]
+    assert times[0] == 0
+    assert times[3] > times[2] > times[1], "who opens another connection gains nothing"
+    assert produced(node.connect(), client_id="another").throttle_time_ms == 0
+
+
+def test_a_produce_counts_before_the_next_one_executes(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 1 * KIB, client_id="greedy")])
+    client = node.connect()
+    frames = [client.frame(produce("t", batch(LARGE), acks=0), 9, "greedy") for _ in range(3)]
+    client.asked.clear()
+    for frame in frames:
+        client.send_bytes(frame)
+    assert end_offset(node) == 1, "the second frame waits, though it was there"
+    node.advance(60_000)
+    assert end_offset(node) == 3
+
+
+def end_offset(node: Node) -> int:
+    partition = node.broker.replicas.leader("t", 0, node.now_ms)
+    assert not isinstance(partition, ErrorCode)
+    return partition.log.log_end_offset
+
+
+def test_an_answer_that_leaves_later_says_what_is_left(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 1 * KIB, client_id="greedy")])
+    client = node.connect()
+    answer = produced(client)
+    assert 0 < answer.throttle_time_ms < 1_000
+
+
+def test_a_fetch_over_its_quota_is_empty_and_gets_everything_later(node: Node) -> None:
+    node.change([quota("consumer_byte_rate", 2 * KIB, client_id="greedy")])
+    writer, client = node.connect(), node.connect()
+    for _ in range(4):
+        produced(writer, client_id="writer")
+    offset, empty, got = 0, 0, 0
+    while offset < 4:
+        answer = client.ask(fetch("t", wanted(offset=offset, max_bytes=11 * KIB)), 12, "greedy")
+        assert answer.error_code == 0
+        if not answer.responses:
+            empty += 1
+            assert answer.throttle_time_ms > 0
+        else:
+            got += 1
+            offset += 1
+        node.advance(answer.throttle_time_ms + TICK_MS)
+    assert (got, empty > 0) == (4, True)
+    assert node.now_ms > 0
+
+
+def test_a_throttled_fetch_leaves_its_session_as_it_was(node: Node) -> None:
+    writer, client = node.connect(), node.connect()
+    for _ in range(3):
+        produced(writer, client_id="writer")
+    first = client.ask(fetch("t", wanted(max_bytes=11 * KIB), session_epoch=0), 12, "greedy")
+    assert first.session_id
+    node.change([quota("consumer_byte_rate", 2 * KIB, client_id="greedy")])
+    epoch, offset = 1, 1
+    answers = []
+    while offset < 3:
+        request = fetch(
+            "t", wanted(offset=offset, max_bytes=11 * KIB), session_id=first.session_id, session_epoch=epoch
+        )
+        answer = client.ask(request, 12, "greedy")
+        assert answer.session_id == first.session_id
+        assert answer.error_code == 0
+        epoch += 1
+        answers.append(answer)
+        offset += bool(answer.responses)
+        node.advance(answer.throttle_time_ms + TICK_MS)
+        assert len(answers) < 20
+    assert any(not answer.responses for answer in answers)
+
+
+def test_a_batch_larger_than_the_quota_allows_passes_after_a_while(node: Node) -> None:
+    node.change([quota("consumer_byte_rate", 100, client_id="greedy")])
+    produced(node.connect(), client_id="writer")
+    client = node.connect()
+    answer = client.ask(fetch("t", wanted()), 12, "greedy")
+    assert answer.responses[0].partitions[0].records
+    assert answer.throttle_time_ms > 50_000
+    node.advance(answer.throttle_time_ms + TICK_MS)
+    assert client.ask(fetch("t", wanted()), 12, "greedy").responses[0].partitions[0].records
+
+
+def test_a_fetch_is_capped_to_what_the_windows_allow(node: Node) -> None:
+    writer, client = node.connect(), node.connect()
+    for _ in range(10):
+        produced(writer, client_id="writer")
+    node.change([quota("consumer_byte_rate", 3 * KIB, client_id="greedy")])
+    answer = client.ask(fetch("t", wanted()), 12, "greedy")
+    assert answer.throttle_time_ms == 0
+    assert 20 * KIB < len(answer.responses[0].partitions[0].records) <= 30 * KIB
+
+
+def test_time_of_the_loop_is_counted_and_a_delay_is_at_most_a_window(node: Node) -> None:
+    node.change([quota("request_percentage", 0.01, client_id="greedy")])
+    client = node.connect()
+    delays = []
+    for _ in range(20):
+        answer = client.ask(MetadataRequest(topics=None), 12, "greedy")
+        delays.append(answer.throttle_time_ms)
+        node.advance(answer.throttle_time_ms + TICK_MS)
+    assert max(delays) == 1_000
+    assert client.ask(MetadataRequest(topics=None), 12, "other").throttle_time_ms == 0
+
+
+def test_a_quota_changes_at_once_and_ends_at_once(node: Node) -> None:
+    client = node.connect()
+    produced(client)
+    node.change([quota("producer_byte_rate", 100, user="ANONYMOUS")])
+    answer = produced(client)
+    assert answer.throttle_time_ms > 10_000
+    node.change([quota("producer_byte_rate", None, user="ANONYMOUS")])
+    assert produced(node.connect()).throttle_time_ms == 0
+    node.advance(answer.throttle_time_ms + TICK_MS)
+    assert produced(client).throttle_time_ms == 0, "who was muted goes on when it was told"
+
+
+def test_a_connection_that_closes_while_it_is_mute_is_forgotten(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 100, client_id="greedy")])
+    client = node.connect()
+    answer = produced(client)
+    client.send(MetadataRequest(topics=[]), 12, "greedy")
+    node.disconnect(client)
+    node.advance(answer.throttle_time_ms + TICK_MS)
+    assert client.number not in node.broker.connections
+
+
+def created(client: Client, name: str, partitions: int, version: int) -> Any:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+    return client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), version, "greedy")
+
+
+def test_mutations_are_refused_once_tokens_are_short(node: Node) -> None:
+    node.change([quota("controller_mutation_rate", 1, client_id="greedy")])
+    client = node.connect()
+    answer = created(client, "a", 15, 7)
+    assert answer.topics[0].error_code == 0, "a burst may be larger than what is there"
+    answer = created(client, "b", 1, 7)
+    assert answer.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert answer.throttle_time_ms == 4_000
+    assert client.paused
+    node.advance(4_000 + TICK_MS)
+    assert created(client, "b", 1, 7).topics[0].error_code == 0
+    more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="b", count=2, assignments=None)])
+    assert client.ask(more, 3, "greedy").results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    node.advance(1_000 + TICK_MS)
+    gone = DeleteTopicsRequest(topic_names=["a"], timeout_ms=1_000)
+    answer = client.ask(gone, 5, "greedy")
+    assert answer.responses[0].error_code == 0
+    node.advance(answer.throttle_time_ms + TICK_MS)
+    answer = client.ask(DeleteTopicsRequest(topic_names=["b"], timeout_ms=1_000), 5, "greedy")
+    assert answer.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def test_older_clients_do_what_they_want_and_wait(node: Node) -> None:
+    node.change([quota("controller_mutation_rate", 1, client_id="greedy")])
+    client = node.connect()
+    assert created(client, "a", 15, 5).throttle_time_ms == 4_000
+    node.advance(4_000 + TICK_MS)
+    answer = created(client, "b", 3, 5)
+    assert answer.topics[0].error_code == 0
+    assert answer.throttle_time_ms == 3_000 - TICK_MS, "a tick has passed"
+
+
+def test_use_is_in_the_metrics(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 1 * KIB, client_id="greedy")])
+    client = node.connect()
+    answer = produced(client)
+    found = {sample.name: sample for sample in node.broker.metrics() if sample.labels.get("client_id") == "greedy"}
+    assert found["kafka_server_produce_byte_rate"].value > 1 * KIB
+    assert found["kafka_server_produce_throttle_time_total"].value == answer.throttle_time_ms
+    assert found["kafka_server_produce_byte_rate"].labels["user"] == ""
+    node.advance(60_000)
+    assert not node.broker.quotas.usages.kept, "what is as new is forgotten"
