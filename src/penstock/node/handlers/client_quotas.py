@@ -59,9 +59,14 @@ def description(of: tuple[Entity, QuotaValues]) -> described.EntryData:
     )
 
 
+def sentence_of(code: ErrorCode, message: str) -> str | None:
+    """What is said of an error of a whole request: the sentence of the error, Kafka's, or none."""
+    return SENTENCES.get(code, message or None) if message in ("", code.name) else message
+
+
 def refuse_describe(request: Request[Any], code: ErrorCode, message: str) -> Message:
     """The error, and no entries."""
-    return DescribeClientQuotasResponse(error_code=code, error_message=message or SENTENCES.get(code), entries=None)
+    return DescribeClientQuotasResponse(error_code=code, error_message=sentence_of(code, message), entries=None)
 
 
 def alter(node: Broker, request: Request[AlterClientQuotasRequest], now_ms: int) -> Stepped[Outcome]:
@@ -114,7 +119,7 @@ def refuse_alter(request: Request[Any], code: ErrorCode, message: str) -> Messag
     def answer(entry: altering.EntryData) -> altered.EntryData:
         return altered.EntryData(
             error_code=code,
-            error_message=message or SENTENCES.get(code),
+            error_message=sentence_of(code, message),
             entity=[
                 altered.EntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity
             ],
