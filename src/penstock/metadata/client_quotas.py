@@ -14,7 +14,7 @@ import ipaddress
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.persistent import PersistentMap
@@ -32,9 +32,6 @@ from penstock.quota.levels import (
     Entity,
     QuotaValues,
 )
-
-if TYPE_CHECKING:
-    from penstock.metadata.image import MetadataImage
 
 __all__ = ["CLIENT_ID", "IP", "USER", "ClientQuotas", "Entity", "QuotaValues"]
 
@@ -90,7 +87,10 @@ class ClientQuotas:
         return ((_entity(key), values) for key, values in self.by_key.items())
 
     def with_changes(self, changes: Mapping[Entity, QuotaValues]) -> ClientQuotas:
-        """These quotas after those of some entities are others; without values: after they are gone."""
+        """These quotas after those of some entities are others; without values: after they are gone. The same object
+        if nothing changes."""
+        if not changes:
+            return self
         by_key = self.by_key
         for entity, values in changes.items():
             by_key = by_key.set(_key(entity), values) if values else by_key.remove(_key(entity))
@@ -137,9 +137,8 @@ def quota_record(entity: Entity, key: str, value: float | None) -> ClientQuotaRe
     return ClientQuotaRecord(entity=parts, key=key, value=0.0 if value is None else value, remove=value is None)
 
 
-def quota_changes(old: MetadataImage, new: MetadataImage) -> dict[Entity, QuotaValues]:
+def quota_changes(before: ClientQuotas, after: ClientQuotas) -> dict[Entity, QuotaValues]:
     """The entities whose quotas are new or others than before, with all they have now."""
-    before, after = old.client_quotas, new.client_quotas
     found: dict[Entity, QuotaValues] = {entity: {} for entity in before if entity not in after}
     found.update({entity: values for entity, values in after.items() if before.get(entity) != values})
     return found
