@@ -54,8 +54,8 @@ def describe(node: Broker, request: Request[DescribeClientQuotasRequest], now_ms
 def description(of: tuple[Entity, QuotaValues]) -> described.EntryData:
     entity, values = of
     return described.EntryData(
-        entity=[described.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-        values=[described.ValueData(key=key, value=value) for key, value in values.items()],
+        entity=lazily(lambda each: described.EntityData(entity_type=each[0], entity_name=each[1]), entity),
+        values=lazily(lambda each: described.ValueData(key=each[0], value=each[1]), list(values.items())),
     )
 
 
@@ -92,7 +92,7 @@ def alter(node: Broker, request: Request[AlterClientQuotasRequest], now_ms: int)
 
 def check_size(entries: list[altering.EntryData]) -> None:
     most = QUOTA_CHANGES_PER_REQUEST_MAX
-    if len(entries) > most or sum(len(each.ops) for each in entries) > most:
+    if len(entries) > most or sum([len(each.ops) for each in entries]) > most:
         raise RequestError(ErrorCode.POLICY_VIOLATION, f"At most {most} entities and {most} changes in one request.")
 
 
@@ -109,7 +109,7 @@ def answer_of(answer: Answer) -> altered.EntryData:
     return altered.EntryData(
         error_code=error.code,
         error_message=error.message,
-        entity=[altered.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        entity=lazily(lambda each: altered.EntityData(entity_type=each[0], entity_name=each[1]), entity),
     )
 
 
@@ -120,9 +120,10 @@ def refuse_alter(request: Request[Any], code: ErrorCode, message: str) -> Messag
         return altered.EntryData(
             error_code=code,
             error_message=sentence_of(code, message),
-            entity=[
-                altered.EntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity
-            ],
+            entity=lazily(
+                lambda each: altered.EntityData(entity_type=each.entity_type, entity_name=each.entity_name),
+                entry.entity,
+            ),
         )
 
     entries = () if request.body is None else request.body.entries
