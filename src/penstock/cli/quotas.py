@@ -1,7 +1,7 @@
 """Show, set and delete client quotas: how much users, client ids and addresses may use before they are slowed down.
 
-A quota is set for a user, a client id, or both together; -default means all that have no quota of their own at that
-level. Of the quotas that would bind a client the most specific one counts, for each limit by itself; `list --effective`
+A quota is set for a user, a client id, or both together; --user-default means every user who has no quota of the own
+at that level, --client-id-default likewise. Of the quotas that would bind a client the most specific one counts, for each limit by itself; `list --effective`
 explains it. Limits have Kafka's names: producer_byte_rate and consumer_byte_rate (bytes a second on each broker),
 request_percentage (of one thread's time), controller_mutation_rate (partitions created and deleted a second); for
 addresses connection_creation_rate (new connections a second on each broker).
