@@ -1,10 +1,10 @@
 """Show, set and delete client quotas: how much users, client ids and addresses may use before they are slowed down.
 
-A quota is set for a user, a client id, or both together; --user-default means every user who has no quota of the own
-at that level, --client-id-default likewise. Of the quotas that would bind a client the most specific one counts, for each limit by itself; `list --effective`
-explains it. Limits have Kafka's names: producer_byte_rate and consumer_byte_rate (bytes a second on each broker),
-request_percentage (of one thread's time), controller_mutation_rate (partitions created and deleted a second); for
-addresses connection_creation_rate (new connections a second on each broker).
+A quota is set for a user, a client id, or both together; --user-default means every user who has no quota of the own at
+that level, --client-id-default likewise. Of the quotas that would bind a client the most specific one counts, for each
+limit by itself; `list --effective` explains it. Limits have Kafka's names: producer_byte_rate and consumer_byte_rate
+(bytes a second on each broker), request_percentage (of one thread's time), controller_mutation_rate (partitions created
+and deleted a second); for addresses connection_creation_rate (new connections a second on each broker).
 
 examples:
   penstock quotas set --user alice producer_byte_rate=1048576 consumer_byte_rate=4194304
