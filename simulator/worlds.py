@@ -3,7 +3,8 @@
 `log` is log directories alone, `raft` a metadata quorum alone (`raft-full` one whose disks run full), `node` a whole
 node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), of one with compacted
 topics (`simulator.compacted.scenarios`), of one with consumer groups (`simulator.groups.scenarios`), of one with
-transactions (`simulator.transactions.scenarios`), or of one with users and ACLs (`simulator.secured.scenarios`).
+transactions (`simulator.transactions.scenarios`), of one with users and ACLs (`simulator.secured.scenarios`), or of
+one with client quotas (`simulator.quotas.scenarios`).
 A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
 """
 
@@ -22,6 +23,8 @@ from simulator.groups.scenarios import GROUP_SCENARIOS, GroupScenario
 from simulator.groups.world import GroupWorld
 from simulator.log.world import LogWorld
 from simulator.node.world import NodeWorld
+from simulator.quotas.scenarios import QUOTA_SCENARIOS
+from simulator.quotas.world import QuotaWorld
 from simulator.raft.world import RaftWorld
 from simulator.secured.scenarios import SECURED_SCENARIOS
 from simulator.secured.world import SecuredWorld
@@ -55,6 +58,11 @@ def secured_world(scenario: Scenario) -> Callable[[int], Simulation]:
     return lambda seed: SecuredWorld(seed, scenario).run()
 
 
+def quota_world(scenario: Scenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario with client quotas."""
+    return lambda seed: QuotaWorld(seed, scenario).run()
+
+
 WORLDS: dict[str, Callable[[int], Simulation]] = {
     "log": lambda seed: LogWorld(seed).run(),
     "node": lambda seed: NodeWorld(seed).run(),
@@ -64,6 +72,7 @@ WORLDS: dict[str, Callable[[int], Simulation]] = {
     **{name: compacted_world(scenario) for name, scenario in COMPACTED_SCENARIOS.items()},
     **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},
     **{name: secured_world(scenario) for name, scenario in SECURED_SCENARIOS.items()},
+    **{name: quota_world(scenario) for name, scenario in QUOTA_SCENARIOS.items()},
     **{name: transaction_world(scenario) for name, scenario in TRANSACTION_SCENARIOS.items()},
 }
 SEEDS_MAX = 10_000_000

@@ -72,7 +72,8 @@ def name_of(action: argparse.Action) -> str:
     value = action.metavar or (
         "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
     )
-    value = str(value).replace("|", "\\|")
+    value = " ".join(value) if isinstance(value, tuple) else str(value)
+    value = value.replace("|", "\\|")
     if not action.option_strings:
         return f"`{value}`" + (" ..." if action.nargs in ("+", "*") else "")
     takes = f" {value}" if action.nargs != 0 else ""

@@ -68,7 +68,7 @@ FEATURES = (
         "Compaction",
         "yes, with Kafka's rules",
     ),
-    ("Quotas", "not yet"),
+    ("Client quotas", "set, described and kept as by Kafka ([limit what clients use](../how-to/limit-clients.md))"),
     ("Tiered storage", "not yet: asking for it stops the start"),
     (
         "Old message formats (magic 0 and 1) in logs of before Kafka 0.11",

@@ -2,7 +2,7 @@
 (KIP-546, KIP-599, KIP-612).
 
 As Kafka's ClientQuotaControlManager and ClientQuotasImage. What a record says is kept whatever it says: a key or a type
-of entity that is unknown here is from another version, is shown and can be removed, and binds nobody.
+of entity that is unknown here is from another version, is shown, and binds nobody. Such a key can be removed.
 
 A quota for an address must name one: where Kafka looks a host name up, which may take seconds and have another answer
 on each broker, this is refused, but for `localhost`.
@@ -14,7 +14,7 @@ import ipaddress
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.persistent import PersistentMap
@@ -32,9 +32,6 @@ from penstock.quota.levels import (
     Entity,
     QuotaValues,
 )
-
-if TYPE_CHECKING:
-    from penstock.metadata.image import MetadataImage
 
 __all__ = ["CLIENT_ID", "IP", "USER", "ClientQuotas", "Entity", "QuotaValues"]
 
@@ -94,7 +91,10 @@ class ClientQuotas:
         return self.by_key.values()
 
     def with_changes(self, changes: Mapping[Entity, QuotaValues]) -> ClientQuotas:
-        """These quotas after those of some entities are others; without values: after they are gone."""
+        """These quotas after those of some entities are others; without values: after they are gone. The same object
+        if nothing changes."""
+        if not changes:
+            return self
         by_key = self.by_key
         for entity, values in changes.items():
             by_key = by_key.set(_key(entity), values) if values else by_key.remove(_key(entity))
@@ -141,9 +141,8 @@ def quota_record(entity: Entity, key: str, value: float | None) -> ClientQuotaRe
     return ClientQuotaRecord(entity=parts, key=key, value=0.0 if value is None else value, remove=value is None)
 
 
-def quota_changes(old: MetadataImage, new: MetadataImage) -> dict[Entity, QuotaValues]:
+def quota_changes(before: ClientQuotas, after: ClientQuotas) -> dict[Entity, QuotaValues]:
     """The entities whose quotas are new or others than before, with all they have now."""
-    before, after = old.client_quotas, new.client_quotas
     found: dict[Entity, QuotaValues] = {entity: {} for entity in before if entity not in after}
     found.update({entity: values for entity, values in after.items() if before.get(entity) != values})
     return found
@@ -179,7 +178,8 @@ def alter_client_quotas(
             if each.entity in seen or len(dict(each.changes)) < len(each.changes):
                 sentence = f"Ignoring duplicate entity {entity_words(each.entity)}"
                 raise RequestError(ErrorCode.INVALID_REQUEST, sentence)
-            records += alteration_records(quotas.get(each.entity) or {}, each)
+            keys = keys_of(each.entity)
+            records += alteration_records(quotas.get(each.entity) or {}, each, keys)
             answers.append((each.entity, ApiError()))
         except RequestError as error:
             answers.append((each.entity, ApiError.of(error)))
@@ -187,11 +187,11 @@ def alter_client_quotas(
     return Result(answers, records)
 
 
-def alteration_records(current: QuotaValues, wanted: Alteration) -> list[ClientQuotaRecord]:
-    """The records of one alteration; none for what is so already. Raises RequestError INVALID_REQUEST, in Kafka's
-    sentences.
+def alteration_records(current: QuotaValues, wanted: Alteration, keys: Sequence[str]) -> list[ClientQuotaRecord]:
+    """The records of one alteration, of an entity that can have limits on `keys`; none for what is so already.
+
+    Raises RequestError INVALID_REQUEST, in Kafka's sentences.
     """
-    keys = keys_of(wanted.entity)
     records = []
     for key, value in wanted.changes:
         if value is None:
@@ -214,7 +214,7 @@ def keys_of(entity: Entity) -> Sequence[str]:
     names = dict(entity)
     if not names:
         raise refusal("Invalid empty client quota entity")
-    for kind in sorted(names, key=lambda kind: TYPES.index(kind) if kind in TYPES else len(TYPES)):
+    for kind in in_order(names):
         if kind not in TYPES:
             raise refusal(f"Unhandled client quota entity type: {kind}")
         if names[kind] == "":
@@ -228,6 +228,12 @@ def keys_of(entity: Entity) -> Sequence[str]:
     if address is not None and canonical_address(address) is None:
         raise refusal(f"{address} is not a valid IP or resolvable host.")
     return IP_KEYS
+
+
+def in_order(kinds: Iterable[str]) -> list[str]:
+    """Types of an entity in Kafka's order, unknown ones last."""
+    given = list(kinds)
+    return [kind for kind in TYPES if kind in given] + [kind for kind in given if kind not in TYPES]
 
 
 def check_value(keys: Sequence[str], key: str, value: float) -> None:
@@ -252,8 +258,7 @@ def refusal(sentence: str) -> RequestError:
 def entity_words(entity: Entity) -> str:
     """An entity as Kafka prints it."""
     names = dict(entity)
-    ordered = [kind for kind in TYPES if kind in names] + [kind for kind in names if kind not in TYPES]
-    fields = ", ".join(f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in ordered)
+    fields = ", ".join([f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in in_order(names)])
     return f"ClientQuotaEntity(entries={{{fields}}})"
 
 

@@ -40,7 +40,7 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
         if overrides != (old.configs.get(resource) or EMPTY):
             delta.configs[resource] = overrides
     delta.acls = acl_changes(old, new)
-    delta.client_quotas = quota_changes(old, new)
+    delta.client_quotas = quota_changes(old.client_quotas, new.client_quotas)
     if new.next_producer_id != old.next_producer_id:
         delta.next_producer_id = new.next_producer_id
     before_credentials = old.scram_credentials

@@ -59,7 +59,6 @@ NO_SHARE_GROUPS = "share groups are not supported yet"
 UNSUPPORTED_APIS = (
     ("Share", NO_SHARE_GROUPS),
     ("Streams", "streams groups are not supported yet"),
-    ("Quota", "client quotas are not supported yet"),
     ("DelegationToken", "delegation tokens are not supported yet"),
 )
 """What a request for an API that is not served asks for, by a part of the API's name."""
@@ -391,6 +390,19 @@ def broker_unregistered(body: Any, response: Any) -> Lines:
         yield "broker unregistered", {"broker": body.broker_id}
 
 
+def client_quotas_altered(body: Any, response: Any) -> Lines:
+    for entry, result in zip(body.entries, response.entries, strict=True):
+        if not result.error_code:
+            names = {each.entity_type: each.entity_name for each in entry.entity}
+            of = ",".join(f"{kind}={'(default)' if name is None else name}" for kind, name in names.items())
+            for op in entry.ops:
+                fields = {"quota_of": shortened(of), "limit": shortened(op.key)}
+                if op.remove:
+                    yield "client quota deleted", fields
+                else:
+                    yield "client quota set", {**fields, "value": op.value}
+
+
 def acls_created(body: Any, response: Any) -> Lines:
     for each, result in zip(body.creations, response.results, strict=True):
         if not result.error_code:
@@ -432,4 +444,5 @@ CHANGES: Mapping[ApiKey, Callable[[Any, Any], Lines]] = {
     ApiKey.CREATE_ACLS: acls_created,
     ApiKey.DELETE_ACLS: acls_deleted,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: scram_credentials_altered,
+    ApiKey.ALTER_CLIENT_QUOTAS: client_quotas_altered,
 }

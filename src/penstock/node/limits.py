@@ -139,6 +139,8 @@ ACLS_PER_STEP = 1000
 """ACLs that a filter looks at before others have their turn."""
 ACL_FILTERS_PER_REQUEST_MAX = 1_000
 """Filters of one DeleteAcls; a request with more is POLICY_VIOLATION."""
+CLIENT_QUOTAS_PER_STEP = 1000
+"""Entities with client quotas that a filter looks at before others have their turn."""
 METADATA_ANSWER_KEPT_TOPICS_MAX = 1000
 """Topics named in a Metadata request whose answer is kept; longer requests are answered anew each time."""
 

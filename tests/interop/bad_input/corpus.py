@@ -13,6 +13,7 @@ from interop.bad_input.case import Case
 from interop.bad_input.data_cases import fetch_cases, list_offsets_cases, produce_cases
 from interop.bad_input.frame_cases import broken_frames
 from interop.bad_input.group_cases import group_cases
+from interop.bad_input.quota_cases import quota_cases
 from interop.bad_input.security_cases import security_cases
 from interop.bad_input.topic_cases import create_topics_cases, delete_cases, metadata_cases, partitions_cases
 
@@ -32,6 +33,7 @@ def cases() -> Iterator[Case]:
         configs_cases,
         describe_cases,
         security_cases,
+        quota_cases,
         broken_frames,
     ):
         yield from family()

@@ -9,6 +9,7 @@ from penstock.errors import ErrorCode
 from penstock.protocol.acls import AclOperation, PatternType, PermissionType, ResourceType
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
+from penstock.protocol.messages import alter_client_quotas_request, describe_client_quotas_request
 from penstock.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
@@ -45,12 +46,32 @@ USER: dict[str, Any] = {
     "salted_password": b"p" * 32,
 }
 
+
+def quota_entry(entity: Mapping[str, str | None], **limits: float | None) -> alter_client_quotas_request.EntryData:
+    """The change of an entity's quotas; a limit of None is deleted."""
+    return alter_client_quotas_request.EntryData(
+        entity=[
+            alter_client_quotas_request.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()
+        ],
+        ops=[
+            alter_client_quotas_request.OpData(key=key, value=value or 0.0, remove=value is None)
+            for key, value in limits.items()
+        ],
+    )
+
+
 VALID_OF_SECURITY: Mapping[ApiKey, Callable[[], Message]] = {
     ApiKey.SASL_HANDSHAKE: lambda: SaslHandshakeRequest(mechanism="PLAIN"),
     ApiKey.SASL_AUTHENTICATE: lambda: SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"),
     ApiKey.DESCRIBE_ACLS: lambda: DescribeAclsRequest(**ANY_ACL, pattern_type_filter=PatternType.LITERAL),
     ApiKey.CREATE_ACLS: lambda: CreateAclsRequest(creations=[AclCreation(**ACL)]),
     ApiKey.DELETE_ACLS: lambda: DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY_ACL)]),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda: describe_client_quotas_request.DescribeClientQuotasRequest(
+        components=[describe_client_quotas_request.ComponentData(entity_type="user", match_type=0, match="quiet")]
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda: alter_client_quotas_request.AlterClientQuotasRequest(
+        entries=[quota_entry({"user": "quiet", "client-id": None}, request_percentage=5000.0)]
+    ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda: DescribeUserScramCredentialsRequest(users=None),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda: AlterUserScramCredentialsRequest(
         deletions=[], upsertions=[ScramCredentialUpsertion(**USER)]

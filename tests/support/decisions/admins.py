@@ -23,6 +23,12 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
 from penstock.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from penstock.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from penstock.protocol.messages.alter_partition_request import AlterPartitionRequest
 from penstock.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
@@ -33,6 +39,7 @@ from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatR
 from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
+from penstock.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest
@@ -65,6 +72,7 @@ def of_admins() -> Iterator[Probe]:
     yield from of_cluster()
     yield from of_acls()
     yield from of_users()
+    yield from of_quotas()
     yield from of_deletion()
 
 
@@ -228,6 +236,23 @@ def of_users() -> Iterator[Probe]:
     yield Probe("describe the users of SCRAM", 0, lambda ids: DescribeUserScramCredentialsRequest(users=[]))
     yield Probe("describe a user who is none", 0, describe_user)
     yield Probe("delete a user who is none", 0, delete_user)
+
+
+def describe_quotas(ids: object) -> Message:
+    return DescribeClientQuotasRequest(components=[ComponentData(entity_type="user", match_type=2, match=None)])
+
+
+def delete_quota(ids: object) -> Message:
+    nobody = [EntityData(entity_type="user", entity_name="nobody")]
+    return AlterClientQuotasRequest(
+        entries=[EntryData(entity=nobody, ops=[OpData(key="request_percentage", remove=True)])]
+    )
+
+
+def of_quotas() -> Iterator[Probe]:
+    for version in (0, 1):
+        yield Probe("describe quotas", version, describe_quotas)
+        yield Probe("delete a quota that is none", version, delete_quota)
 
 
 def of_deletion() -> Iterator[Probe]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 import pytest
+from unit.metadata.controller_state import State
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.client_quotas import (
@@ -215,6 +216,16 @@ def test_records_of_another_version_are_kept_and_can_be_removed() -> None:
     image, (error,) = altered(image, Alteration(ALICE, [("share_rate", None)]))
     assert not error.failed
     assert ALICE not in image.client_quotas
+
+
+def test_what_is_lost_before_its_commit_is_undone() -> None:
+    state = State()
+    state.replay([quota_record(ALICE, PRODUCER_BYTE_RATE, 1.0)])
+    state.commit()
+    state.replay([quota_record(ALICE, PRODUCER_BYTE_RATE, 2.0), quota_record(PAIR, CONSUMER_BYTE_RATE, 2.0)])
+    assert len(state.controller.image.client_quotas) == 2, "the next request sees them"
+    state.controller.revert()
+    assert quotas(state.controller.image) == {ALICE: {PRODUCER_BYTE_RATE: 1.0}}
 
 
 def test_a_removal_of_what_is_not_there_changes_nothing() -> None:

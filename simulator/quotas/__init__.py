@@ -1,0 +1,1 @@
+"""Clusters whose client quotas are changed while nodes fail."""

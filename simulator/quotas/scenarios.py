@@ -1,0 +1,23 @@
+"""The scenarios of clusters with client quotas."""
+
+from __future__ import annotations
+
+from simulator.cluster import faults
+from simulator.cluster.scenarios import CONTROLLER, Scenario
+
+QUOTA_SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
+            "quotas",
+            "an admin changes client quotas through any broker; nodes die, stand still and are cut off, the active "
+            "controller more often than others; checkpoints are written often",
+            nodes=(3, 3, 4),
+            kinds=(*CONTROLLER, faults.kill, faults.pause, faults.isolation, faults.broken_connections),
+            durable=True,
+            load_ms=8_000,
+            admins=1,
+            settings={"metadata_log_max_record_bytes_between_snapshots": 2_000},
+        ),
+    )
+}
