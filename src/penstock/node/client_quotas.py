@@ -36,7 +36,7 @@ NO_LIMIT_BYTES = 1 << 62
 
 
 class ClientQuotas:
-    """See the module's head. Attributes: `usages`, of all that have a quota."""
+    """See the module's head. Attributes: `active`, whether anybody has a quota; `usages`, of all that have one."""
 
     def __init__(self, state: NodeState, scheduler: Scheduler) -> None:
         settings = state.settings
@@ -47,15 +47,12 @@ class ClientQuotas:
         )
         self.usages = Usages(self._windows, mutation_windows, settings.penstock_quota_entities_max)
         self._forgets = False
-
-    @property
-    def active(self) -> bool:
-        """Whether anybody has a quota."""
-        return self.usages.active
+        self.active = False
 
     def configure(self, quotas: Quotas) -> None:
         """Puts quotas into force, from the next request of each client on."""
         self.usages.configure(quotas)
+        self.active = self.usages.active
 
     def begins(self, request: Request[Any], now_ms: int) -> int:
         """Finds what holds for a request, and counts what it costs before it executes. For how many ms nothing more of

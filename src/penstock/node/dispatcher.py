@@ -165,8 +165,6 @@ class Dispatcher:
             return
         request: Request[Any] = Request(connection, handler, header, body, now_ms, frame_bytes=len(frame))
         connection.in_flight.append(request)
-        if self.exit.quotas.active:
-            self.exit.begins(request, now_ms)
         self.run(request, now_ms)
 
     def _execute_large(
@@ -188,8 +186,6 @@ class Dispatcher:
         request: Request[Any] = Request(connection, handler, header, body, arrived_ms, frame_bytes=len(frame))
         request.long = long
         connection.in_flight.append(request)
-        if self.exit.quotas.active:
-            self.exit.begins(request, self._scheduler.now_ms)
         kept = [body] if long else []
         del body
         yield from self.guard_steps(request, self._run_in_steps(request))
@@ -243,6 +239,8 @@ class Dispatcher:
         if handler.stirs:
             self._scheduler.stirred = True
         try:
+            if self.exit.quotas.active and request.usages is None:
+                self.exit.begins(request, now_ms)
             if request.again is not None:
                 return request.again(now_ms)
             needs = handler.needs

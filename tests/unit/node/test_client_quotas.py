@@ -236,3 +236,20 @@ def test_use_is_in_the_metrics(node: Node) -> None:
     assert found["kafka_server_produce_byte_rate"].labels["user"] == ""
     node.advance(60_000)
     assert not node.broker.quotas.usages.kept, "what is as new is forgotten"
+
+
+@pytest.mark.parametrize("broken", ["begins", "throttle_time_ms"])
+def test_a_bug_in_the_counting_ends_one_request(node: Node, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    node.change([quota("producer_byte_rate", 1 * KIB, client_id="greedy")])
+    node.bugs_expected = True
+    client, other = node.connect(), node.connect()
+    with monkeypatch.context() as patched:
+        patched.setattr(node.broker.quotas, broken, raises)
+        client.send(produce("t", batch(LARGE)), 9, "greedy")
+    assert client.answers or client.closed
+    assert len(node.bugs) == 1
+    assert produced(other, client_id="quiet").responses
+
+
+def raises(*_: object) -> int:
+    raise RuntimeError("a bug")
