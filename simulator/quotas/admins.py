@@ -5,6 +5,7 @@ What it was told holds from then on, through all failovers, and on every broker.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import ErrorCode
@@ -15,7 +16,7 @@ from penstock.protocol.messages.alter_client_quotas_request import (
     EntryData,
     OpData,
 )
-from penstock.quota.levels import CLIENT_KEYS, CONNECTION_CREATION_RATE, IP, Entity, levels_of
+from penstock.quota.levels import CLIENT_KEYS, CONNECTION_CREATION_RATE, IP, PRODUCER_BYTE_RATE, Entity, levels_of
 from simulator.cluster.load import Load
 from simulator.world.checks import check
 
@@ -61,6 +62,20 @@ class QuotaAdmin:
         keys = (CONNECTION_CREATION_RATE,) if entity[0][0] == IP else CLIENT_KEYS
         chosen = self.random.sample(keys, min(len(keys), self.random.randrange(1, 3)))
         self._alter(entity, {key: self._value() for key in chosen})
+
+    def set_limit(self, entity: Entity, limit: float, done: Callable[[], None]) -> None:
+        """Sets what `entity` may produce, before everything else."""
+        parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+        op = OpData(key=PRODUCER_BYTE_RATE, value=limit, remove=False)
+        request = AlterClientQuotasRequest(entries=[EntryData(entity=parts, ops=[op])])
+
+        def answered(response: Any) -> None:
+            if response is None or response.entries[0].error_code:
+                self.load.simulation.after_ms(PAUSE_MS[0], lambda: self.set_limit(entity, limit, done))
+            else:
+                done()
+
+        self.client.ask_any(request, VERSION, answered)
 
     def _value(self) -> float | None:
         deletes = self.random.random() < DELETE_PROBABILITY

@@ -25,8 +25,11 @@ from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint
 from penstock.node.audit import Audit
 from penstock.node.broker import Broker
+from penstock.node.client_quotas import ClientQuotas
 from penstock.node.effects import Close, Dial, Effect, HangUp, LetIn, PauseReading, ResumeReading, Run, Send, SendTo
 from penstock.node.handlers import registry
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
 from penstock.protocol.wire import joined
 from penstock.raft.voters import VoterEndpoint
 from penstock.server.clock import Clock
@@ -68,7 +71,7 @@ class Machine:
         restart_delay_ms: after a crash; None: it stays down until `start`.
         before_start, started, died, stopped: called on those occasions; `started` when the broker is ready, `stopped`
         after a clean stop.
-        audit: of the node, from the next start on.
+        audit, quotas: of the node, from the next start on.
         observed: called after each event of the running node, when its effects have been carried out.
     """
 
@@ -100,6 +103,7 @@ class Machine:
         self.stopped: Callable[[], None] = lambda: None
         self.observed: Callable[[], None] = lambda: None
         self.audit: Audit | None = None
+        self.quotas: Callable[[NodeState, Scheduler], ClientQuotas] = ClientQuotas
         self.event_us = EVENT_US
         self.loses_disk = False
         self.stall_probability = 0.0
@@ -194,6 +198,7 @@ class Machine:
             bug=self._bug,
             wall=self._clock.wall,
             audit=self.audit,
+            quotas=self.quotas,
         )
         self._lanes = Lanes(
             self.simulation,

@@ -89,9 +89,9 @@ class Broker:
         elsewhere. random: all randomness of the node. report: gets the events of log directories for people; the shell
         logs them. bug: gets errors that should never happen; by default they are logged, the simulator raises them.
         work_ms: a clock, in ms, that measures the work of requests; by default it counts what is done. wall: the wall
-        time, kept by the shell. quotas: how long clients have to wait; by default by the quotas of the metadata. audit:
-        hears of all requests; by default nobody does. authorizer: says who may do what; by default the one that the
-        settings name. nonces: randomness for logins, which nobody outside may guess; by default `random`.
+        time, kept by the shell. quotas: makes what says how long clients have to wait. audit: hears of all requests; by
+        default nobody does. authorizer: says who may do what; by default the one that the settings name. nonces:
+        randomness for logins, which nobody outside may guess; by default `random`.
 
     Attributes:
         now_ms: the time of the event being handled. ready: the node leads its partitions and serves.
@@ -111,7 +111,7 @@ class Broker:
         bug: Callable[[str, Exception], None] | None = None,
         work_ms: Callable[[], float] | None = None,
         wall: WallTime | None = None,
-        quotas: ClientQuotas | None = None,
+        quotas: Callable[[NodeState, Scheduler], ClientQuotas] = ClientQuotas,
         audit: Audit | None = None,
         authorizer: Authorizer | None = None,
         nonces: Random | None = None,
@@ -144,7 +144,7 @@ class Broker:
         denials = Denials(authorizer, scheduler)
         self.gate = Gate(authorizer, denials) if audit is None else AuditedGate(authorizer, denials, audit)
         self.quorums = Quorums()
-        self.quotas = quotas or ClientQuotas(state, scheduler)
+        self.quotas = quotas(state, scheduler)
         self.connections: dict[int, Connection] = {}
         self.replication = Replication(
             state,

@@ -9,9 +9,14 @@ import pytest
 
 from penstock.metadata import records
 from penstock.metadata.client_quotas import ClientQuotas
+from penstock.node.connection import Connection
+from penstock.quota import levels
 from penstock.quota.levels import Entity, QuotaValues
+from penstock.quota.rate import Rate
+from penstock.quota.usages import Usage
 from simulator.quotas.admins import SURVIVES
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
+from simulator.quotas.slowed import HELD, MUTE, ONCE, SPECIFIC
 from simulator.quotas.world import EVERYWHERE, QuotaWorld
 from simulator.world.checks import Violation
 
@@ -24,7 +29,8 @@ TRIED_SEEDS = 6
 def test_quotas_survive_every_failover() -> None:
     world = QuotaWorld(SEED, SCENARIO)
     world.run()
-    assert world.quota_admin.changes > 20
+    assert world.quota_admin.changes > 5
+    assert sum(watch.slowed for watch in world.watches) > 0
     assert len(world.quota_admin.known) > 5
     assert sum(world.faults.happened.values()) > 0
 
@@ -54,3 +60,36 @@ def test_planted_a_deletion_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -
         return real(quotas, {entity: values for entity, values in changes.items() if values})
 
     assert SURVIVES in found(monkeypatch, ClientQuotas, "with_changes", without_deletions)
+
+
+@pytest.mark.slow
+def test_planted_frames_that_slip_through_a_mute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "unmute", lambda *_: None)
+    assert MUTE in found(monkeypatch, Connection, "mute", lambda *_: None)
+
+
+@pytest.mark.slow
+def test_planted_bytes_that_are_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Usage.count
+
+    def twice(usage: Usage, amount: float, now_ms: int) -> int:
+        real(usage, amount, now_ms)
+        return real(usage, amount, now_ms)
+
+    assert ONCE in found(monkeypatch, Usage, "count", twice)
+
+
+@pytest.mark.slow
+def test_planted_a_window_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(rate: Rate, now_ms: int) -> None:
+        del rate._samples[:-1]
+        rate._total = rate._samples[-1][2] if rate._samples else 0.0
+
+    assert HELD in found(monkeypatch, Rate, "forget", forget)
+
+
+@pytest.mark.slow
+def test_planted_the_wrong_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = levels.levels_of
+    planted = lambda user, client_id: tuple(reversed(real(user, client_id)))  # noqa: E731 - one fault, in one line
+    assert SPECIFIC in found(monkeypatch, levels, "levels_of", planted)

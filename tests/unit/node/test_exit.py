@@ -104,7 +104,7 @@ class Heard:
 def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
     """That of the nodes which the test makes."""
     waits = Waits()
-    monkeypatch.setattr("support.broker.Broker", partial(support.broker.Broker, quotas=waits))
+    monkeypatch.setattr("support.broker.Broker", partial(support.broker.Broker, quotas=lambda *_: waits))
     return waits
 
 
