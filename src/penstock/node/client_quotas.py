@@ -17,9 +17,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
+from penstock.metadata.client_quotas import connection_rates
 from penstock.node.fetch_answers import CONSUMER, replica_id
 from penstock.protocol.api import ApiKey
-from penstock.quota.usages import ClientUsages, Quotas, Usage, Usages, Windows
+from penstock.quota.connections import ConnectionRates
+from penstock.quota.usages import ClientUsages, Usage, Usages, Windows
 from penstock.security.authorizer import OwnPrincipal
 from penstock.security.rights import ACT_IN_CLUSTER, END_TRANSACTIONS
 
@@ -36,7 +39,9 @@ NO_LIMIT_BYTES = 1 << 62
 
 
 class ClientQuotas:
-    """See the module's head. Attributes: `active`, whether anybody has a quota; `usages`, of all that have one."""
+    """See the module's head. Attributes: `active`, whether a user or client id has a quota; `usages`, of all that
+    have one; `connections`, of addresses.
+    """
 
     def __init__(self, state: NodeState, scheduler: Scheduler) -> None:
         settings = state.settings
@@ -46,11 +51,13 @@ class ClientQuotas:
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000
         )
         self.usages = Usages(self._windows, mutation_windows, settings.penstock_quota_entities_max)
+        self.connections = ConnectionRates(self._windows, settings.penstock_quota_entities_max)
         self._forgets = False
         self.active = False
 
-    def configure(self, quotas: Quotas) -> None:
-        """Puts quotas into force, from the next request of each client on."""
+    def configure(self, quotas: QuotasByEntity) -> None:
+        """Puts quotas into force, from the next request of each client and the next connection of each address on."""
+        self.connections.configure(connection_rates(quotas))
         self.usages.configure(quotas)
         self.active = self.usages.active
 

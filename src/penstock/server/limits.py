@@ -21,6 +21,8 @@ logger = events("server.limits")
 
 TURN_MAX_BYTES = 1 * MiB
 """Bytes that one connection may receive, or send, in one turn of the loop before the next one has its turn."""
+CLOSED_LATER_MAX = 1_000
+"""Connections above the quota of their address that wait to be closed."""
 RECEIVE_BUFFER_BYTES = 64 * KiB
 """What one read from a socket asks for when no frame is open."""
 COPIED_READ_BYTES = 4 * KiB

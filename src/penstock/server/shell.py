@@ -26,6 +26,7 @@ from penstock.security.certificates import subject_of
 from penstock.security.stores.der import DerError
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock
+from penstock.server.closed_later import ClosedLater
 from penstock.server.connection import Pause, Receiver, SocketConnection
 from penstock.server.histogram import Histogram
 from penstock.server.lane import Completions, Lane
@@ -120,6 +121,7 @@ class Shell:
         self._on_turn_end = on_turn_end
         self._next_number = 1
         self._addresses: dict[str, int] = {}
+        self._too_soon = ClosedLater(loop)
         self._used_buffers: list[Storage] = []
         self._to_flush: dict[int, SocketConnection] = {}
         self._arriving: dict[int, SocketConnection] = {}
@@ -296,6 +298,16 @@ class Shell:
         if len(self.connections) >= limits.connections_max or of_address >= allowed:
             self.refused_connections += 1
             sock.close()
+            return
+        try:
+            delay_ms = self.node.connection_delay_ms(address, self.now_ms)
+        except Exception as error:
+            sock.close()
+            self.node.bug("connection", f"a new connection of {address}", error)
+            return
+        if delay_ms:
+            self.refused_connections += 1
+            self._too_soon.close_in(delay_ms, sock)
             return
         try:
             self.prepare(sock)
@@ -563,6 +575,7 @@ class Shell:
     def stop(self) -> None:
         """Closes all connections and ends the lanes. Tells the node nothing more."""
         self._stopped = True
+        self._too_soon.close_all()
         for timer in (self._timer, self._sweep):
             if timer is not None:
                 timer.cancel()

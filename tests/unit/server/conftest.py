@@ -49,6 +49,10 @@ class FakeNode:
     bugs: list[Exception] = field(default_factory=list)
     deadline_ms: int | None = None
     keep: bool = False
+    delay_ms: int = 0
+
+    def connection_delay_ms(self, address: str, now_ms: int) -> int:
+        return self.delay_ms
 
     def answer(self, connection: int, frame: bytes) -> list[Effect]:
         return [Send(connection, [framed(frame)])]

@@ -305,3 +305,39 @@ def test_a_turn_that_begins_outside_of_a_callback_has_the_time_of_then(world: An
     world.shell.kick()
     world.settle()
     assert world.shell.now_ms >= now_ms
+
+
+def test_a_connection_above_the_quota_of_its_address_is_closed_after_its_delay(
+    make_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.server.closed_later.CLOSED_LATER_MAX", 2)
+    world = make_world()
+    world.node.delay_ms = 3_600_000
+    first, *others = [world.connect() for _ in range(3)]
+    world.run_until(lambda: world.shell.refused_connections == 3)
+    assert first.recv(1) == b"", "only so many wait"
+    for client in others:
+        client.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            client.recv(1)
+    assert not world.shell.connections
+    world.node.delay_ms = 1
+    last = world.connect()
+    last.setblocking(True)
+    world.run_until(lambda: world.shell.refused_connections == 4)
+    world.run_until(lambda: len(world.shell._too_soon) <= 1)
+    assert last.recv(1) == b""
+
+
+def test_a_bug_in_the_quota_of_an_address_ends_one_connection(make_world: Callable[..., Any]) -> None:
+    def broken(address: str, now_ms: int) -> int:
+        raise RuntimeError("a bug")
+
+    world = make_world()
+    asked, world.node.connection_delay_ms = world.node.connection_delay_ms, broken
+    assert world.connect().recv(1) == b""
+    assert len(world.node.bugs) == 1
+    world.node.connection_delay_ms = asked
+    client = world.connect()
+    client.send(framed(b"hello"))
+    world.read(client, 9)

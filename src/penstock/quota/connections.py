@@ -1,0 +1,69 @@
+"""How many new connections an address may make a second (KIP-612).
+
+A connection above the limit is not counted and is closed, after a delay that is at most one window: so a client that
+connects again and again does so no more often than that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import islice
+
+from penstock.quota.rate import Rate
+from penstock.quota.usages import Windows
+
+LOOKED_AT = 2
+"""Addresses that a new one has looked at, whether they can be forgotten: more than one, so that they become fewer."""
+
+
+class ConnectionRates:
+    """See the module's head.
+
+    Args: `addresses_max`, bound on the addresses that are measured; beyond it those that have been measured longest are
+    forgotten.
+
+    Attributes: `refused`, how many connections were above a limit.
+    """
+
+    def __init__(self, windows: Windows, addresses_max: int) -> None:
+        self._windows = windows
+        self._addresses_max = addresses_max
+        self._limits: Mapping[str | None, float] = {}
+        self._rates: dict[str, Rate] = {}
+        self.refused = 0
+
+    def configure(self, limits: Mapping[str | None, float]) -> None:
+        """Puts limits into force, by address; that of None holds for each address that has none."""
+        self._limits = limits
+        if not limits:
+            self._rates.clear()
+
+    def delay_ms(self, address: str, now_ms: int) -> int:
+        """Counts a new connection. Above the limit: after how many ms it is to be closed; else 0."""
+        limits = self._limits
+        if not limits:
+            return 0
+        limit = limits.get(address, limits.get(None, math.inf))
+        if not limit < math.inf:
+            return 0
+        rate = self._rates.get(address)
+        if rate is None:
+            self._make_room(now_ms)
+            rate = self._rates[address] = Rate(self._windows.number, self._windows.width_ms)
+        delay_ms = min(rate.delay_ms(limit, now_ms, 1), self._windows.width_ms)
+        if delay_ms:
+            self.refused += 1
+        else:
+            rate.record(1, now_ms)
+        return delay_ms
+
+    def _make_room(self, now_ms: int) -> None:
+        """Forgets addresses that have not connected lately, a few at a time, and if there are none the oldest."""
+        for address in list(islice(self._rates, LOOKED_AT)):
+            rate = self._rates.pop(address)
+            rate.forget(now_ms)
+            if not rate.is_empty:
+                self._rates[address] = rate
+        while len(self._rates) >= self._addresses_max:
+            del self._rates[next(iter(self._rates))]

@@ -1,0 +1,50 @@
+"""New connections a second, by address."""
+
+from __future__ import annotations
+
+import math
+
+from penstock.quota.connections import ConnectionRates
+from penstock.quota.usages import Windows
+
+
+def rates(limits: dict[str | None, float], addresses_max: int = 100) -> ConnectionRates:
+    made = ConnectionRates(Windows(11, 1_000), addresses_max)
+    made.configure(limits)
+    return made
+
+
+def test_what_the_windows_allow_may_come_at_once_and_then_one_at_a_time() -> None:
+    of = rates({"10.0.0.1": 2})
+    assert [of.delay_ms("10.0.0.1", 0) for _ in range(20)] == [0] * 20
+    assert of.delay_ms("10.0.0.1", 0) == 500
+    assert of.delay_ms("10.0.0.1", 0) == 500, "who was refused does not count"
+    assert of.delay_ms("10.0.0.2", 0) == 0
+    assert of.refused == 2
+    assert of.delay_ms("10.0.0.1", 11_000) == 0
+
+
+def test_a_delay_is_at_most_a_window() -> None:
+    of = rates({"10.0.0.1": 0.01})
+    assert of.delay_ms("10.0.0.1", 0) == 1_000
+
+
+def test_a_default_holds_for_each_address_that_has_no_own() -> None:
+    of = rates({None: 1, "10.0.0.1": math.inf})
+    for address in ("10.0.0.2", "10.0.0.3"):
+        assert [of.delay_ms(address, 0) for _ in range(10)] == [0] * 10
+        assert of.delay_ms(address, 0) > 0
+    assert not any(of.delay_ms("10.0.0.1", 0) for _ in range(100))
+
+
+def test_what_is_kept_is_bounded_and_forgotten() -> None:
+    of = rates({None: 1}, addresses_max=10)
+    for number in range(1_000):
+        of.delay_ms(f"10.0.1.{number}", 0)
+    assert len(of._rates) == 10
+    for number in range(20):
+        of.delay_ms("10.0.0.1", 60_000)
+        of.delay_ms(f"10.0.2.{number}", 60_000 + number * 20_000)
+    assert len(of._rates) <= 2, "those of before are gone, and those that came at other times"
+    of.configure({})
+    assert of.delay_ms("10.0.0.1", 0) == 0
