@@ -281,9 +281,9 @@ MUTATIONS = {
     ),
     "records above the high watermark not loaded": Mutation(loaded_to_the_high_watermark, "groups-storm", 23, LOST),
     "revocation not awaited": Mutation(
-        revocation_not_awaited, "groups-zombies", 5, (FENCED, ONE_OWNER, TWO_OWNERS, ANSWERED)
+        revocation_not_awaited, "groups-zombies", 20, (FENCED, ONE_OWNER, TWO_OWNERS, ANSWERED)
     ),
-    "revert forgotten": Mutation(revert_forgotten, "groups-storm", 5, (*LOST, EPOCHS, SETTLES, TWO_OWNERS)),
+    "revert forgotten": Mutation(revert_forgotten, "groups-storm", 34, (*LOST, EPOCHS, SETTLES, TWO_OWNERS)),
     "nobody expires": Mutation(nobody_expires, "groups-calm", 1, (SETTLES, SILENT)),
     "sessions never end": Mutation(sessions_never_end, "groups-calm", 1, (SETTLES, SILENT)),
     "the last batch is not loaded": Mutation(last_batch_not_loaded, "groups", 3, LOST),
@@ -300,7 +300,7 @@ MUTATIONS = {
     ),
     "all are told what the leader has": Mutation(all_are_told_what_the_leader_has, "groups-calm", 1, (ONE_OWNER,)),
     "an assignment that is not stored is told": Mutation(
-        unstored_assignment_is_told, "groups-zombies", 1, (ONE_OWNER, EPOCHS, ANSWERED)
+        unstored_assignment_is_told, "groups-zombies", 24, (ONE_OWNER, EPOCHS, ANSWERED)
     ),
     "the map of the cleaner is off by one": Mutation(map_is_off_by_one, "groups-cleaned", 1, (*LOST, STAYS, SETTLES)),
     "an assignment ends after its first part": Mutation(assignment_ends_early, "groups-large", 1, (SETTLES,)),
