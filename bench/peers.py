@@ -153,7 +153,8 @@ def _properties(directory: Path, port: int, controller_port: int, directories: i
             f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{listeners}",
             f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}{listeners}",
             "controller.listener.names=CONTROLLER",
-            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT,"
+            "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
             f"log.dirs={','.join(map(str, data))}",
             "offsets.topic.replication.factor=1",
             "",
