@@ -24,7 +24,7 @@ SURVIVES = "quotas survive"
 VERSION = 1
 VALUE_MAX = 1_000_000
 DELETE_PROBABILITY = 0.4
-PAUSE_MS = (20, 200)
+PAUSE_MS = (5, 60)
 ENTITIES: tuple[Entity, ...] = (
     *dict.fromkeys([*levels_of("a", "c"), *levels_of("b", "d")]),
     ((IP, None),),

@@ -91,8 +91,9 @@ class ClientQuotas:
         return self.by_key.values()
 
     def with_changes(self, changes: Mapping[Entity, QuotaValues]) -> ClientQuotas:
-        """These quotas after those of some entities are others; without values: after they are gone. The same object
-        if nothing changes."""
+        """The quotas after those of some entities are others; without values: after they are gone. The same object if
+        nothing changes.
+        """
         if not changes:
             return self
         by_key = self.by_key

@@ -24,5 +24,3 @@ LOST_CONNECTION_GRACE_MS = 500
 """How long a broker whose connection to the controller is lost may take to be heard of again before it is fenced."""
 ACLS_PER_REQUEST_MAX = CONTROLLER_RECORDS_PER_BATCH_MAX
 """ACLs that one request may create or remove; more are POLICY_VIOLATION."""
-QUOTA_CHANGES_PER_REQUEST_MAX = CONTROLLER_RECORDS_PER_BATCH_MAX
-"""Entities of one AlterClientQuotas, and changes of all of them together; more are POLICY_VIOLATION."""

@@ -141,6 +141,9 @@ ACL_FILTERS_PER_REQUEST_MAX = 1_000
 """Filters of one DeleteAcls; a request with more is POLICY_VIOLATION."""
 CLIENT_QUOTAS_PER_STEP = 1000
 """Entities with client quotas that a filter looks at before others have their turn."""
+QUOTA_CHANGES_PER_REQUEST_MAX = 10_000
+"""Entities of one AlterClientQuotas, and changes of all of them together, as Kafka's MAX_RECORDS_PER_USER_OP; more are
+POLICY_VIOLATION."""
 METADATA_ANSWER_KEPT_TOPICS_MAX = 1000
 """Topics named in a Metadata request whose answer is kept; longer requests are answered anew each time."""
 

@@ -85,6 +85,6 @@ def quota_cases() -> Iterator[Case]:
     yield alter("10,001 of them", lambda world, version: alteration(*many))
     for name, filters in FILTERS.items():
         parts = [ComponentData(entity_type=kind, match_type=how, match=match) for kind, how, match in filters]
-        request = DescribeClientQuotasRequest(components=parts)
-        yield describe(name, lambda world, version, r=request: r)  # type: ignore[misc]  # its default
+        wanted = DescribeClientQuotasRequest(components=parts)
+        yield describe(name, lambda world, version, r=wanted: r)  # type: ignore[misc]  # its default
     yield describe("strictly nothing", lambda world, version: DescribeClientQuotasRequest(strict=True))

@@ -20,7 +20,7 @@ entities: st.SearchStrategy[Entity] = st.dictionaries(
     st.sampled_from(["user", "client-id", "ip", "group", ""]), names, max_size=3
 ).map(lambda parts: tuple(sorted(parts.items(), key=lambda each: each[0])))
 values = st.one_of(st.none(), st.floats())
-changes = st.lists(st.tuples(entities, st.sampled_from(["a", "b"]), values), max_size=60)
+changes = st.lists(st.tuples(entities, st.sampled_from(["a", "b"]), values), max_size=12)
 
 
 def image_of(made: list[Change], base: MetadataImage) -> MetadataImage:

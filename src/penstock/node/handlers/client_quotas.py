@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.client_quotas import Alteration, alter_client_quotas, entity_of, filter_of
-from penstock.metadata.limits import QUOTA_CHANGES_PER_REQUEST_MAX
 from penstock.metadata.result import ApiError, Result
 from penstock.node.decisions import decided, parts_of
-from penstock.node.limits import CLIENT_QUOTAS_PER_STEP
+from penstock.node.limits import CLIENT_QUOTAS_PER_STEP, QUOTA_CHANGES_PER_REQUEST_MAX
 from penstock.node.request import FORWARD, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped, lazily
 from penstock.protocol.api import ApiKey

@@ -9,7 +9,7 @@ import pytest
 from support.broker import Client, Node
 
 from penstock.errors import ErrorCode
-from penstock.metadata.limits import QUOTA_CHANGES_PER_REQUEST_MAX
+from penstock.node.limits import QUOTA_CHANGES_PER_REQUEST_MAX
 from penstock.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,
