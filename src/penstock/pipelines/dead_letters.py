@@ -63,13 +63,15 @@ class DeadLetterTable:
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, context: Context, rows: DataFrame, query: str) -> list[StreamingQuery]:
+        from penstock.spark.starting import started
+
         merge = merger(self.table, context.name, dict(self.storage_options))
         if not rows.isStreaming:
             merge(rows, 0)
             return []
         writer = rows.writeStream.foreachBatch(merge).queryName(f"{context.name}.{query}")
         writer = writer.option("checkpointLocation", context.checkpoint(query))
-        return [writer.trigger(**context.trigger()).start()]
+        return [started(context.spark, writer.trigger(**context.trigger()))]
 
 
 def merger(table: str, pipeline: str, storage_options: dict[str, str]) -> Callable[[Any, int], None]:
