@@ -6,8 +6,9 @@ of Spark 4.0 to 4.3). When two queries put the same new name at once, the map ma
 then on no plan that reads from the source can be sent to a task ("Task not serializable: Illegal size 5 of collection,
 expected 6"), and no restart of a query mends that: the map is as old as the process.
 
-Putting a name that is there changes its value only. So `share` puts all of them, under a lock, before any query starts.
-The map of a Spark Connect server is out of reach: there `started` starts one query after the other.
+Putting a name that is there changes its value only. So `share` puts all of them, under a lock, before any query starts;
+a map that queries started without it have harmed is made anew, for those that start next. The map of a Spark Connect
+server is out of reach: there `started` starts one query after the other.
 """
 
 from __future__ import annotations
@@ -50,9 +51,20 @@ def share(spark: SparkSession, source: str) -> None:
         return
     with _PUTTING:
         variables = variables_of(spark, source)
+        _mend(variables)
         for name, value in PUT_BY_QUERIES.items():
             if name not in variables:
                 variables[name] = value
+
+
+def _mend(variables: Any) -> None:
+    """Makes a map that counts other than it holds hold what it can still tell."""
+    from py4j.java_gateway import get_method  # type: ignore[import-untyped]
+
+    held = dict(variables)
+    if len(held) != len(variables):
+        get_method(variables, "clear")()  # Java's: Python's would leave the count as it is
+        variables.update(held)
 
 
 def variables_of(spark: SparkSession, source: str) -> Any:
