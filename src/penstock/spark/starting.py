@@ -22,7 +22,7 @@ from penstock.spark.session import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.streaming.query import StreamingQuery
 
 TOPICS = "penstock"
