@@ -22,8 +22,8 @@ from penstock.spark.session import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 TOPICS = "penstock"
 LAKE_TABLES = "penstock-lake"
