@@ -89,16 +89,20 @@ class Context:
     def read(self, *topics: str, starting: str = "earliest", **options: str) -> DataFrame:
         """Topics as a stream, with the connector's columns; `starting` counts where the checkpoint has nothing."""
         from penstock.spark.session import parallelism
+        from penstock.spark.starting import TOPICS, share
 
+        share(self.spark, TOPICS)
         given = {**self.source(), "subscribe": ",".join(topics), "startingOffsets": starting}
         given |= {"penstock.parallelism": str(parallelism(self.spark)), **options}
         return self.spark.readStream.format("penstock").options(**given).load()
 
     def write(self, rows: DataFrame, topic: str, *, query: str, mode: OutputMode = "append") -> StreamingQuery:
         """Starts a query which writes a stream's `value`, and `key` if there is one, to a topic: at least once."""
+        from penstock.spark.starting import started
+
         writer = rows.writeStream.format("penstock").queryName(f"{self.name}.{query}").outputMode(mode)
         writer = writer.options(**self.source(), topic=topic).option("checkpointLocation", self.checkpoint(query))
-        return writer.trigger(**self.trigger()).start()
+        return started(self.spark, writer.trigger(**self.trigger()))
 
     def split(self, rows: DataFrame, reason: Column) -> tuple[DataFrame, DataFrame]:
         """Good rows, and bad ones with their `reason`: those where `reason` is not null. See `dead_letters`."""

@@ -26,6 +26,10 @@ SPARK_DYNAMIC_TASKS = 200
 """Tasks of a read where executors are allocated as tasks wait for them, and nothing says how many at most."""
 SPARK_ANSWER_TIMEOUT_S = 5
 """How long a Spark master or Connect server may take to accept a connection: Spark itself would try for minutes."""
+SPARK_QUERY_START_TIMEOUT_S = 60
+"""How long another query of Spark Connect waits for one that sets up its source, before it starts all the same."""
+SPARK_QUERY_LOOK_S = 0.05
+"""The pause between looks whether it has."""
 SPARK_TASK_REPLANS = 10
 """How often a task asks anew what is left of its ranges, with failOnDataLoss = false."""
 SPARK_SAMPLE_BYTES = 64 * KiB

@@ -50,6 +50,7 @@ def start(
 
     It must read all rows of a batch at least once, for the state that the query keeps of them.
     """
+    from penstock.spark.starting import started
 
     def each(batch: DataFrame, number: int) -> None:
         from penstock.pipelines.jobs.options import persisted
@@ -60,7 +61,7 @@ def start(
 
     writer = rows.writeStream.outputMode(mode).foreachBatch(each).queryName(f"{context.name}.{query}")
     writer = writer.option("checkpointLocation", context.checkpoint(query))
-    return writer.trigger(**context.trigger()).start()
+    return started(context.spark, writer.trigger(**context.trigger()))
 
 
 @contextlib.contextmanager

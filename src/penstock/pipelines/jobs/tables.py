@@ -45,22 +45,23 @@ def results(context: Context, path: str, query: str, keys: tuple[str, ...], **op
     upsert = upserts(path, **given)
 
     def write(rows: DataFrame, number: int) -> None:
-        from penstock.pipelines.jobs.tables import clean
+        from penstock.pipelines.jobs.tables import clean_now_and_then
 
         upsert(rows, number)
-        if (number + 1) % RESULT_BATCHES_PER_CLEANING == 0:
-            clean(path)
+        clean_now_and_then(path, number)
 
     return write
 
 
-def clean(path: str) -> None:
-    """Deletes the files that upserts have replaced, when they are old."""
+def clean_now_and_then(path: str, number: int, storage_options: Options = None) -> None:
+    """With some of the batches, by their number, deletes the files that upserts have replaced, when they are old."""
+    if (number + 1) % RESULT_BATCHES_PER_CLEANING:
+        return
     from penstock.spark.frames.sink import PIPELINE
     from penstock.spark.lake.maintenance import Maintenance
     from penstock.spark.lake.open import open_table
 
-    lake = open_table(path, PIPELINE, create=False, records=False)
+    lake = open_table(path, PIPELINE, create=False, records=False, storage_options=storage_options)
     Maintenance(lake, target_bytes=0, keep_hours=RESULT_KEEP_HOURS).run(("expire", "vacuum"))
 
 

@@ -71,6 +71,7 @@ class Frames:
 
     def __init__(self, context: Context, project: Project) -> None:
         from penstock.spark.session import enter_thread, is_remote, parallelism
+        from penstock.spark.starting import LAKE_TABLES, TOPICS, share
 
         if is_remote(context.spark):
             raise ConfigError("models run in a session of this process: use --master, not --remote")
@@ -80,6 +81,8 @@ class Frames:
         self._parallelism = str(parallelism(context.spark))
         self._stores = {f"storage.{name}": value for name, value in project.storage_options.items()}
         enter_thread(self.session, context.name)
+        for source in (TOPICS, LAKE_TABLES):
+            share(self.session, source)
 
     def of(self, name: str, how: How) -> DataFrame:
         """The rows of a node. Raises PenstockError, and what Spark raises for a query that is wrong."""

@@ -81,16 +81,18 @@ def activity_tables(table: Callable[[str], Rows], rounds: int) -> tuple[Any, Any
 
 
 def requests(number: int) -> list[bytes]:
-    """A busy client in windows of 10 s, but for every fourth; and another client, which closes the window."""
-    busy = (
-        [] if number % 4 == 3 else [record(10 * number + at / 4, client="bad", page="/") for at in range(20 + number)]
-    )
-    return [*busy, record(10 * number + 11, client="good", page="/")]
+    """Windows of 10 s with a client that is always busy, so that each has an alert, and one that rests in each fourth;
+    and another client, which closes the window.
+    """
+    busy = 0 if number % 4 == 3 else 20 + number
+    sent = [record(10 * number + at / 4, client="always", page="/") for at in range(16)]
+    sent += [record(10 * number + at / 4, client="bad", page="/") for at in range(busy)]
+    return [*sent, record(10 * number + 11, client="good", page="/")]
 
 
 def security_tables(table: Callable[[str], Rows], rounds: int) -> tuple[Any, Any]:
     found = [(r["client"], seconds_of(r["began"]), seconds_of(r["until"]), r["requests"]) for r in table("alerts")]
-    wanted: list[tuple[str, int, int, int]] = []
+    wanted: list[tuple[str, int, int, int]] = [("always", 0, 10 * rounds, 16)]
     for number in range(rounds):
         if number % 4 == 3:
             continue
