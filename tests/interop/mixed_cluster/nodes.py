@@ -383,7 +383,7 @@ class MixedCluster:
     # Requests
 
     def ask(self, node_id: int, message: Any, *, user: str = ADMIN) -> Any:
-        """Has a broker, or a controller that is a node of its own, answer a request (of a user, where it is secured)."""
+        """Has a broker, or a controller that is a node of its own, answer a request (a user's, if it is secured)."""
         security = UNSECURED if self._security is None else client_security(self._security.properties(user))
         ports = self._controller_ports
         address = f"127.0.0.1:{ports[node_id]}" if node_id in self.controllers else self.address(node_id)

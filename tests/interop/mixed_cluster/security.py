@@ -1,8 +1,8 @@
 """How the listeners of a mixed cluster are secured, and who its users are: the same for nodes of both kinds.
 
-    with MixedCluster(path, security=sasl(path)) as cluster:           # logins over TLS: SCRAM among brokers, else PLAIN
+    with MixedCluster(path, security=sasl(path)) as cluster:         # logins over TLS: SCRAM among brokers, or PLAIN
         cluster.ask(2, message, user=ALICE)
-    with MixedCluster(path, security=certificates(path)) as cluster:   # everybody shows a certificate
+    with MixedCluster(path, security=certificates(path)) as cluster: # everybody shows a certificate
 
 The nodes are `node` and the administrator is `admin`, both super users; `alice` may do what ACLs allow her. Controllers
 use PLAIN, as SCRAM among Apache Kafka's controllers cannot begin.

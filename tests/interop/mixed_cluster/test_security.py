@@ -1,8 +1,8 @@
 """A cluster of both over TLS, with logins or certificates, and ACLs: who may do what is the same wherever one asks.
 
 One long life of each cluster, as it takes long to start: an ordinary user is refused everything, gets rights and loses
-them again through brokers of either kind, writes, reads and commits while partitions move, has requests forwarded to the
-controller under the own name, and gets nowhere at the controllers themselves.
+them again through brokers of either kind, writes, reads and commits while partitions move, has requests passed on to
+the controller under the own name, and gets nowhere at the controllers themselves.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def reader(cluster: MixedCluster, security: Security, group: str) -> Consumer:
 
 
 def groups_commit_at_either_coordinator(cluster: MixedCluster, security: Security) -> None:
-    """A group's coordinator is Kafka's broker, and then ours; each lets alice in by the same ACL, given at the other."""
+    """A group's coordinator is Kafka's broker, and then ours; each lets alice in by an ACL given at the other."""
     cluster.reassign(GROUPS, {0: [1, 2, 3]})
     cluster.wait_until_in_sync(GROUPS, {0: [1, 2, 3]})
     for coordinator, giver in ((KAFKA, 2), (2, KAFKA)):
