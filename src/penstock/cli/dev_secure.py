@@ -32,8 +32,13 @@ AUTHORITY_DAYS, NODE_DAYS = 3650, 397
 NAMES, ADDRESSES = ("localhost",), ("127.0.0.1", "::1")
 
 
-def secure(data: str) -> tuple[dict[str, str], str]:
-    """Makes what is missing. Returns the node's settings and the client's file. Raises ConfigError."""
+def secure(data: str, what: str = "--secure") -> tuple[dict[str, str], str]:
+    """Makes what is missing. Returns the node's settings and the client's file. Raises ConfigError, also where `what`
+    lacks a library.
+    """
+    from penstock.cli.common import check_modules
+
+    check_modules(what, ("cryptography",), "security")
     directory = f"{data}.secure"
     os.makedirs(directory, mode=0o700, exist_ok=True)
     os.chmod(directory, 0o700)
@@ -84,10 +89,7 @@ def client_text(trust: str, password: str) -> str:
 
 
 def make_certificates(trust: str, authority_key: str, key_store: str) -> None:
-    """The authority, if there is none, and a new certificate of the node. Raises ConfigError without cryptography."""
-    from penstock.cli.common import check_modules
-
-    check_modules("--secure", ("cryptography",), "security")
+    """The authority, if there is none, and a new certificate of the node."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
