@@ -321,8 +321,8 @@ class KafkaPeer:
     def answers(self) -> bool:
         """Whether the broker answers ApiVersions; it holds requests back until it is registered and unfenced."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as plain:
-                connection = plain if self.tls is None else self.tls.wrap_socket(plain)
+            plain = socket.create_connection(("127.0.0.1", self.port), timeout=1)
+            with plain if self.tls is None else self.tls.wrap_socket(plain) as connection:
                 connection.sendall(API_VERSIONS_REQUEST)
                 return len(connection.recv(4)) == 4
         except OSError:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from interop.kafka_peer import require_kafka
-from interop.security.numbers import GROUPS, TOPIC, Access, Journal, reading, writing
+from interop.security.number_clients import GROUPS, TOPIC, Access, Journal, reading, writing
 from support.processes import Cluster, free_ports, wait_until
 from support.tls import PASSWORD, Authority
 
