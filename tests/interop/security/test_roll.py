@@ -45,14 +45,17 @@ def blocks(language: str) -> list[str]:
 
 
 class Roll:
-    """A cluster that is secured by the page, step by step."""
+    """A cluster that is secured by the page, step by step. `dynamic`: its voters are in the metadata log."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, dynamic: bool) -> None:
         self.directory = directory
+        self.dynamic = dynamic
         authority = Authority(directory)
         self.stores = {each: authority.store(f"n{each}") for each in NODES}
         self.nodes = Cluster(
             directory / "cluster",
+            dynamic=dynamic,
+            controller_quorum_auto_join_enable=str(dynamic).lower(),
             default_replication_factor=3,
             min_insync_replicas=2,
             offsets_topic_num_partitions=3,
@@ -80,6 +83,8 @@ class Roll:
             at = re.sub(r"n(\d):(\d+)", lambda at: f"127.0.0.1:{self.ports[int(at[1]), int(at[2])]}", own)
             at = at.replace("/etc/penstock/n1.p12", str(self.stores[node_id].path))
             found[name] = at.replace("/etc/penstock/ca.pem", str(self.trust)).replace("changeit", PASSWORD)
+        if self.dynamic and (voters := found.pop("controller.quorum.voters", None)) is not None:
+            found["controller.quorum.bootstrap.servers"] = re.sub(r"\d@", "", voters)
         return found
 
     def change(self, node_id: int, text: str) -> None:
@@ -128,7 +133,7 @@ class Roll:
             in_sync = all(len(each.isr_nodes) == len(NODES) for each in partitions)
             (found,) = quorum.topics[0].partitions
             follow = all(each.log_end_offset >= found.high_watermark for each in found.current_voters)
-            return in_sync and follow and len(metadata.brokers) == len(NODES)
+            return in_sync and follow and len(metadata.brokers) == len(found.current_voters) == len(NODES)
 
         try:
             return asyncio.run(ask())
@@ -207,12 +212,14 @@ def is_secured(roll: Roll) -> None:
         assert "Traceback" not in log
 
 
-def test_three_nodes_are_secured_under_load(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_three_nodes_are_secured_under_load(tmp_path: Path, dynamic: bool) -> None:
     require_kafka()
-    roll = Roll(tmp_path)
+    roll = Roll(tmp_path, dynamic=dynamic)
     roll.begins_as_the_page_says()
     journal = Journal()
     with roll.nodes:
+        wait_until(lambda: roll.is_whole(PLAIN, UNSECURED), "all nodes vote")
         create_topic(roll.bootstrap(PLAIN))
         with ExitStack() as before:
             before.enter_context(reading(journal, roll.plain()))
