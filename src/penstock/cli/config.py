@@ -77,9 +77,9 @@ def check_stores(settings: Settings) -> list[str]:
     if problems:
         raise problems[0] if len(problems) == 1 else ConfigErrors(problems)
     return [
-        f"listener {tls.name}: its certificate expires in {tls.days_left():.0f} days"
+        f"listener {tls.name}: its certificate expires in {days:.0f} days"
         for tls in listeners
-        if tls.expires_soon
+        if (days := tls.days_left()) is not None and tls.expires_soon
     ]
 
 

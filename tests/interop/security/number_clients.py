@@ -153,9 +153,8 @@ class Java(OrderedProcess):
                 self._journal.read[GROUPS[1]].append((place, said[0]))
 
     def __exit__(self, *arguments: object) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        if self.process.poll() is None:
+            self.give("end")
         super().__exit__(*arguments)
         if self.process.returncode != 0:
             self._journal.failed.append(f"{self.command} ended with {self.process.returncode}")
