@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -93,6 +95,15 @@ def test_a_wrong_password_is_none(broker: SecureBroker) -> None:
             await Client(broker.bootstrap, security=client_security(properties)).connection(None)
 
     asyncio.run(work())
+
+
+def test_a_strict_client_takes_the_certificate(broker: SecureBroker) -> None:
+    """As Python's are by default from 3.13 on."""
+    context = ssl.create_default_context(cafile=str(broker.admin.trust))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    plain = socket.create_connection(("127.0.0.1", broker.port), timeout=30)
+    with context.wrap_socket(plain, server_hostname="127.0.0.1") as secured:
+        assert secured.version() == "TLSv1.3"
 
 
 def test_what_cannot_be_is_said_so(broker: SecureBroker) -> None:
