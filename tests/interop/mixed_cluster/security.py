@@ -21,6 +21,8 @@ from penstock.config.jaas import PLAIN_MODULE, SCRAM_MODULE
 
 NODE, ADMIN, ALICE = "node", "admin", "alice"
 SCRAM = "SCRAM-SHA-512"
+LOGIN_MS = 10_000
+"""How long a login lasts: each is renewed in the course of a test, by nodes of either kind at the other."""
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": f"User:{NODE};User:{ADMIN}",
@@ -93,6 +95,7 @@ def sasl(directory: Path) -> Security:
         "sasl.enabled.mechanisms": f"PLAIN,{SCRAM}",
         "sasl.mechanism.inter.broker.protocol": SCRAM,
         "sasl.mechanism.controller.protocol": "PLAIN",
+        "connections.max.reauth.ms": LOGIN_MS,
         "listener.name.plaintext.plain.sasl.jaas.config": f"{PLAIN_MODULE} required {users};",
         f"listener.name.plaintext.{SCRAM.lower()}.sasl.jaas.config": f"{SCRAM_MODULE} required {own};",
         "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from interop.mixed_cluster.load import Load
-from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, GROUPS, KAFKA, MixedCluster
+from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, GROUPS, KAFKA, MixedCluster, PenstockNode
 from interop.mixed_cluster.security import ALICE, NODE, SCRAM, Security, certificates, login, password, sasl
 from interop.mixed_cluster.test_mixed_cluster import LED_BY_EACH, TOPIC, all_is_equal, more_is_acknowledged
 
@@ -394,6 +394,8 @@ def nothing_is_told(cluster: MixedCluster) -> None:
     for node in (*cluster.penstocks.values(), *cluster.controllers.values()):
         assert "canary" not in node.log()
         assert "Traceback" not in node.log()
+        if isinstance(node, PenstockNode):
+            assert "expired" not in node.log(), "logins are renewed in time"
 
 
 def test_rights_and_users_are_those_of_the_whole_cluster(tmp_path: Path) -> None:
