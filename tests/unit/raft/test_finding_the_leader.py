@@ -188,7 +188,7 @@ def test_a_leader_names_the_listener_by_which_it_is_asked() -> None:
     assert told("SECURED") == [("host-1", 9094)]
     assert told("OTHER") == []
     fetched = messages.fetch(
-        CLUSTER, key_of(2), one.replica.epoch, offset=one.log.end_offset, last_epoch=one.log.last_epoch,
+        CLUSTER, key_of(7), one.replica.epoch, offset=one.log.end_offset, last_epoch=one.log.last_epoch,
         high_watermark=None, max_wait_ms=500, max_bytes=1,
     )  # fmt: skip
     assert one.ask(fetched, token="parked", listener="SECURED") is None
