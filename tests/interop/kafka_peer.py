@@ -19,6 +19,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -211,7 +212,8 @@ class KafkaPeer:
     `features`, feature levels to format with, by default without those that Penstock lacks; `format`, False to start
     on what the directory holds; `cluster_id`; `node_id`; `java_options`, more for the Java machine.
 
-    Attributes: `bootstrap`, `port`, `log_dirs`, `config_file`, `log_file`, `process`.
+    Attributes: `bootstrap`, `port`, `log_dirs`, `config_file`, `log_file`, `process`; `tls`, how `port` is reached
+    where it speaks TLS.
     """
 
     def __init__(
@@ -240,6 +242,7 @@ class KafkaPeer:
         self._format = format
         self._java_options = java_options
         self.port = 0
+        self.tls: ssl.SSLContext | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -318,7 +321,8 @@ class KafkaPeer:
     def answers(self) -> bool:
         """Whether the broker answers ApiVersions; it holds requests back until it is registered and unfenced."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            plain = socket.create_connection(("127.0.0.1", self.port), timeout=1)
+            with plain if self.tls is None else self.tls.wrap_socket(plain) as connection:
                 connection.sendall(API_VERSIONS_REQUEST)
                 return len(connection.recv(4)) == 4
         except OSError:

@@ -29,6 +29,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", metavar="FILE", help="the node's server.properties")
     add_pairs(check, "--override", "setting that replaces the file's")
     add_flag(check, "--strict", "treat unknown settings as errors")
+    add_flag(check, "--no-stores", "do not look into key and trust stores, as where the node does not run")
     add_json(check)
 
 
@@ -42,6 +43,7 @@ def check_action(arguments: argparse.Namespace) -> int:
     try:
         properties = read_properties(arguments.file, arguments.override)
         settings = Settings.from_properties(properties, strict=arguments.strict)
+        expiring = [] if arguments.no_stores else check_stores(settings)
     except ConfigError as error:
         if not arguments.json:
             raise
@@ -49,10 +51,11 @@ def check_action(arguments: argparse.Namespace) -> int:
         print_json({"errors": [str(each).replace("\n  ", ", ") for each in problems]})
         return 1
     values = effective(settings)
+    warnings = [*settings.warnings, *expiring]
     if arguments.json:
-        print_json({"errors": [], "settings": values, "warnings": settings.warnings, "ignored": settings.ignored})
+        print_json({"errors": [], "settings": values, "warnings": warnings, "ignored": settings.ignored})
         return 0
-    for warning in settings.warnings:
+    for warning in warnings:
         print(f"{paint('warning:', YELLOW)} {warning}")
     if settings.ignored:
         print(f"ignored, as they mean nothing here: {', '.join(settings.ignored)}")
@@ -61,6 +64,23 @@ def check_action(arguments: argparse.Namespace) -> int:
     for name, value in values.items():
         print(f"  {name} = {value}")
     return 0
+
+
+def check_stores(settings: Settings) -> list[str]:
+    """Looks into the key and trust stores of all listeners, as the node would at its start; returns warnings.
+
+    Raises ConfigError, or ConfigErrors with all of them, for what cannot be used.
+    """
+    from penstock.cli.doctor_certificates import found_in_stores
+
+    listeners, problems = found_in_stores(settings)
+    if problems:
+        raise problems[0] if len(problems) == 1 else ConfigErrors(problems)
+    return [
+        f"listener {tls.name}: its certificate expires in {days:.0f} days"
+        for tls in listeners
+        if (days := tls.days_left()) is not None and tls.expires_soon
+    ]
 
 
 def effective(settings: Settings) -> dict[str, str | None]:

@@ -32,8 +32,13 @@ AUTHORITY_DAYS, NODE_DAYS = 3650, 397
 NAMES, ADDRESSES = ("localhost",), ("127.0.0.1", "::1")
 
 
-def secure(data: str) -> tuple[dict[str, str], str]:
-    """Makes what is missing. Returns the node's settings and the client's file. Raises ConfigError."""
+def secure(data: str, what: str = "--secure") -> tuple[dict[str, str], str]:
+    """Makes what is missing. Returns the node's settings and the client's file. Raises ConfigError, also where `what`
+    lacks a library.
+    """
+    from penstock.cli.common import check_modules
+
+    check_modules(what, ("cryptography",), "security")
     directory = f"{data}.secure"
     os.makedirs(directory, mode=0o700, exist_ok=True)
     os.chmod(directory, 0o700)
@@ -84,10 +89,7 @@ def client_text(trust: str, password: str) -> str:
 
 
 def make_certificates(trust: str, authority_key: str, key_store: str) -> None:
-    """The authority, if there is none, and a new certificate of the node. Raises ConfigError without cryptography."""
-    from penstock.cli.common import check_modules
-
-    check_modules("--secure", ("cryptography",), "security")
+    """The authority, if there is none, and a new certificate of the node."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -98,6 +100,9 @@ def make_certificates(trust: str, authority_key: str, key_store: str) -> None:
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "penstock dev authority")])
         authority = builder(name, name, signing, AUTHORITY_DAYS)
         authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        authority = authority.add_extension(signing_only(), critical=True)
+        identifier = x509.SubjectKeyIdentifier.from_public_key(signing.public_key())
+        authority = authority.add_extension(identifier, critical=False)
         write_secret(authority_key, key_pem(signing))
         write_secret(trust, authority.sign(signing, hashes.SHA256()).public_bytes(Encoding.PEM))
     with open(authority_key, "rb") as key_file, open(trust, "rb") as trust_file:
@@ -108,7 +113,26 @@ def make_certificates(trust: str, authority_key: str, key_store: str) -> None:
     names: list[x509.GeneralName] = [x509.DNSName(each) for each in NAMES]
     names += [x509.IPAddress(ip_address(each)) for each in ADDRESSES]
     node = builder(subject, issuer, key, NODE_DAYS).add_extension(x509.SubjectAlternativeName(names), critical=False)
+    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    node = node.add_extension(issued_by, critical=False)  # Python's clients ask for it from 3.13 on
     write_secret(key_store, key_pem(key) + node.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM))
+
+
+def signing_only() -> x509.KeyUsage:
+    """What an authority's key is for."""
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def builder(subject: x509.Name, issuer: x509.Name, key: Any, days: int) -> x509.CertificateBuilder:

@@ -8,6 +8,7 @@ examples:
   penstock log dump data/clicks-0/00000000000000000000.log --records
   penstock log dump --verify data/clicks-0/*.log data/clicks-0/*.index data/clicks-0/*.timeindex
   penstock log dump data/clicks-0/leader-epoch-checkpoint --json
+  penstock log dump data/__cluster_metadata-0/*.checkpoint --records
   penstock log compact --dry-run data/profiles-0
 """
 
@@ -43,7 +44,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         "penstock log dump --verify data/clicks-0/*.index",
     )
     dump.add_argument(
-        "files", nargs="+", metavar="FILE", help=".log, .index, .timeindex, .txnindex, .snapshot, epochs or metadata"
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help=".log, .index, .timeindex, .txnindex, .snapshot, .checkpoint, epochs or metadata",
     )
     add_flag(dump, "--records", "print every record of each batch")
     add_flag(dump, "--verify", "print problems only; exit code 1 if there are any")
@@ -156,7 +160,7 @@ def lines_of(path: str, told: Callable[[int], None], *, records: bool, verify: b
 def verified(kind: str, disk: Disk, name: str) -> Iterator[Line]:
     """The faults of a file; an index is compared with the log beside it."""
     from penstock.log import dump
-    from penstock.log.names import LOG, OFFSET_INDEX, TIME_INDEX
+    from penstock.log.names import CHECKPOINT, LOG, OFFSET_INDEX, TIME_INDEX
 
     if kind in (OFFSET_INDEX, TIME_INDEX):
         beside = name.removesuffix(kind) + LOG
@@ -165,7 +169,7 @@ def verified(kind: str, disk: Disk, name: str) -> Iterator[Line]:
         verify = dump.verify_offset_index if kind == OFFSET_INDEX else dump.verify_time_index
         yield from (problem_line(problem, "entry") for problem in verify(disk, name))
         return
-    for line in DESCRIBERS[kind](disk, name, kind == LOG):
+    for line in DESCRIBERS[kind](disk, name, kind in (LOG, CHECKPOINT)):
         if line.get("problem"):
             line.pop("records", None)
             yield line
@@ -179,6 +183,18 @@ def describe_log(disk: Disk, name: str, records: bool, *, of_metadata: bool = Fa
             yield batch_line(found, records, of_metadata=of_metadata)
         else:
             yield problem_line(found, "position")
+
+
+def describe_checkpoint(disk: Disk, name: str, records: bool) -> Iterator[Line]:
+    """A snapshot of the metadata log, or what a node was formatted with; secrets are hidden as in the log itself."""
+    from penstock.raft.checkpoint import read_checkpoint
+
+    problems = 0
+    for line in describe_log(disk, name, records, of_metadata=True):
+        problems += "problem" in line
+        yield line
+    if not problems:
+        read_checkpoint(disk.read(name, 0, disk.size(name)), name)  # StorageError where its beginning or end is missing
 
 
 def batch_line(found: BatchDescription, records: bool, *, of_metadata: bool = False) -> Line:
@@ -280,6 +296,7 @@ DESCRIBERS: dict[str, Callable[[Disk, str, bool], Iterable[Line]]] = {
     ".timeindex": describe_time_index,
     ".txnindex": describe_aborted_index,
     ".snapshot": describe_snapshot,
+    ".checkpoint": describe_checkpoint,
     "leader-epoch-checkpoint": describe_leader_epochs,
     "partition.metadata": describe_partition_metadata,
 }

@@ -14,12 +14,12 @@ import argparse
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import Actions, add_action, add_actions, add_flag, add_json, add_option, run_action
+from penstock.cli.common import Actions, add_action, add_actions, add_flag, add_json, add_option, run_action, warn
 from penstock.cli.output import GREEN, RED, YELLOW, paint, print_json, print_table
 from penstock.cli.pipeline_audit import register_audit
 from penstock.cli.pipeline_models import register_models
@@ -131,10 +131,39 @@ def what_of(pipeline: Pipeline) -> str:
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Pipeline], list[Problem]]:
-    """The pipelines of the files, and what is wrong with them."""
+    """The pipelines of the files, and what is wrong with them. Warns of misspelt names in client properties."""
     from penstock.pipelines.reading import read_pipelines
 
-    return read_pipelines(arguments.files, state_of(arguments))
+    pipelines, problems = read_pipelines(arguments.files, state_of(arguments))
+    for each in pipelines:
+        for warning in misspelt(each):
+            warn(f"{each.file}: {warning}")
+    return pipelines, problems
+
+
+def misspelt(pipeline: Pipeline) -> Iterator[str]:
+    """Names in the files of client properties that a pipeline names, which no client has: of its own cluster and of
+    others, in its options.
+    """
+    from penstock.client.property_files import client_properties
+    from penstock.client.security import NAMES
+    from penstock.config.nearest import did_you_mean
+
+    for name in pipeline.security.unknown:
+        yield f"[kafka] command_config: {name} is not a client property{did_you_mean(name, NAMES)}"
+    for option, path in files_in(pipeline.options):
+        for name in client_properties(path)[1].unknown:
+            yield f"[options] {option}: {name} is not a client property{did_you_mean(name, NAMES)}"
+
+
+def files_in(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The options that name files of client properties, of the job or of parts of it."""
+    for name, value in options.items():
+        if name.endswith("command_config") and isinstance(value, str):
+            yield name, value
+        for each in value if isinstance(value, list) else ():
+            if isinstance(each, Mapping):
+                yield from files_in(each)
 
 
 def run_files(arguments: argparse.Namespace) -> int:

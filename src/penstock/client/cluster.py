@@ -151,8 +151,10 @@ def replicas(states: Iterable[ReplicaState]) -> tuple[QuorumReplica, ...]:
     return tuple(sorted(found, key=lambda replica: replica.id))
 
 
-async def min_insync_replicas(client: Client, topics: Sequence[str]) -> dict[str, int]:
-    """`min.insync.replicas` by topic. Topics that are gone meanwhile are left out."""
+async def min_insync_replicas(client: Client, topics: Sequence[str], denied: set[str] | None = None) -> dict[str, int]:
+    """`min.insync.replicas` by topic. Topics that are gone meanwhile are left out; so are those whose configs this user
+    may not see, if there is `denied` for their names.
+    """
     from penstock.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 
     found: dict[str, int] = {}
@@ -163,7 +165,9 @@ async def min_insync_replicas(client: Client, topics: Sequence[str]) -> dict[str
             for name in some
         ]
         for got in (await client.send(DescribeConfigsRequest(resources=wanted))).results:
-            if got.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if got.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and denied is not None:
+                denied.add(got.resource_name)
+            elif got.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 refused(got.error_code, got.error_message, f"topic {got.resource_name}")
                 found[got.resource_name] = int(got.configs[0].value)
     return found

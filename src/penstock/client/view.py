@@ -77,6 +77,8 @@ class View:
     partitions: tuple[PartitionView, ...]
     topics: int
     moving: Mapping[Partition, Ongoing]
+    without_minimum: frozenset[str] = frozenset()
+    """Topics whose `min.insync.replicas` this user may not see; it counts as 1."""
 
     @property
     def brokers(self) -> tuple[BrokerState, ...]:
@@ -139,11 +141,13 @@ class Share:
     out_of_sync: int = 0
 
 
-async def look(client: Client, topics: Sequence[str] | None = None, *, moves: bool = True) -> View:
+async def look(
+    client: Client, topics: Sequence[str] | None = None, *, moves: bool = True, partly: bool = False
+) -> View:
     """The cluster now, with all topics or some.
 
-    `moves` asks the controller also what is being moved. Raises RequestError for a topic that is unknown,
-    NoControllerError where there is none to ask.
+    `moves` asks the controller also what is being moved; `partly` is content with what this user may see. Raises
+    RequestError for a topic that is unknown, NoControllerError where there is none to ask.
     """
     from penstock.client.admin import describe_topics
     from penstock.client.cluster import describe_cluster, list_reassignments, min_insync_replicas
@@ -151,7 +155,8 @@ async def look(client: Client, topics: Sequence[str] | None = None, *, moves: bo
     cluster = await describe_cluster(client)
     found = await describe_topics(client, topics)
     moving = await list_reassignments(client) if moves else {}
-    minima = await min_insync_replicas(client, [topic.name for topic in found if topic.name is not None])
+    denied: set[str] | None = set() if partly else None
+    minima = await min_insync_replicas(client, [topic.name for topic in found if topic.name is not None], denied)
     partitions = [
         PartitionView(
             topic.name,
@@ -166,4 +171,4 @@ async def look(client: Client, topics: Sequence[str] | None = None, *, moves: bo
         if topic.name is not None
         for each in topic.partitions
     ]
-    return View(cluster, tuple(partitions), len(found), moving)
+    return View(cluster, tuple(partitions), len(found), moving, frozenset(denied or ()))

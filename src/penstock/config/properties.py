@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from penstock.errors import ConfigError
 
 BLANKS = " \t\f"
+BOM_UTF8 = b"\xef\xbb\xbf"
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -43,8 +44,11 @@ class Properties(Mapping[str, str]):
 
 
 def parse(data: bytes | str, source: str = "") -> Properties:
-    """Reads a properties file. Raises ConfigError with file and line for a malformed \\u escape."""
-    text = data if isinstance(data, str) else data.decode("latin-1")
+    """Reads a properties file; a byte order mark of UTF-8, as some editors write it, is no part of the first name.
+
+    Raises ConfigError with file and line for a malformed \\u escape.
+    """
+    text = data if isinstance(data, str) else data.removeprefix(BOM_UTF8).decode("latin-1")
     entries: dict[str, str] = {}
     lines: dict[str, int] = {}
     for number, line in logical_lines(text):

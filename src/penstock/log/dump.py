@@ -1,7 +1,8 @@
 """What is in a log's files, for people: one description a batch, entry or producer, and what is wrong with it.
 
 Pure functions over a blocking disk; the command line prints what they yield. Each file is described by its suffix:
-records (`.log`), the two indexes and the aborted transactions, producer snapshots, leader epochs, partition metadata.
+records (`.log`), the two indexes and the aborted transactions, producer snapshots, leader epochs, partition metadata,
+snapshots of the metadata log (`.checkpoint`).
 `verify_offset_index` and `verify_time_index` hold an index against the records it points into, as Kafka's
 DumpLogSegments does with --verify-index-only and --index-sanity-check, and report every entry that is wrong.
 """
@@ -19,6 +20,7 @@ from penstock.log.index import RELATIVE_OFFSET_MAX, AbortedIndex, OffsetIndex, T
 from penstock.log.limits import RECOVERY_CHUNK_BYTES
 from penstock.log.names import (
     ABORTED_INDEX,
+    CHECKPOINT,
     LEADER_EPOCHS,
     LOG,
     OFFSET_INDEX,
@@ -62,11 +64,14 @@ def kind_of(path: str) -> str:
     name = path.rpartition("/")[2]
     if name in (LEADER_EPOCHS, PARTITION_METADATA):
         return name
+    if name.endswith(CHECKPOINT):
+        return CHECKPOINT
     for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, ABORTED_INDEX, SNAPSHOT):
         if offset_of(name, suffix) is not None:
             return suffix
     raise ValueError(
-        f"{path} is not a file of a log: wanted 20 digits and .log, .index, .timeindex, .txnindex, .snapshot"
+        f"{path} is not a file of a log: wanted 20 digits and .log, .index, .timeindex, .txnindex, .snapshot, "
+        f"or a .checkpoint"
     )
 
 
@@ -79,10 +84,12 @@ def base_offset_of(path: str) -> int:
 
 
 def describe_log(disk: Disk, path: str, *, deep: bool = False) -> Iterator[BatchDescription | Problem]:
-    """Every batch of a `.log` file, with its records if `deep`; at the end a Problem where there is no whole batch."""
+    """Every batch of a `.log` file, or of a snapshot of the metadata log, whose offsets are its own; with its records
+    if `deep`; at the end a Problem where there is no whole batch.
+    """
     size_bytes = disk.size(path)
     position = 0
-    next_offset = base_offset_of(path)
+    next_offset = 0 if kind_of(path) == CHECKPOINT else base_offset_of(path)
     while position < size_bytes:
         data = disk.read(path, position, max(RECOVERY_CHUNK_BYTES, HEADER_BYTES))
         at = 0

@@ -12,6 +12,8 @@ OFFSET_INDEX = ".index"
 TIME_INDEX = ".timeindex"
 ABORTED_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
+CHECKPOINT = ".checkpoint"
+"""A snapshot of the metadata log, whose name has its epoch besides; and `bootstrap.checkpoint`."""
 INDEX_SUFFIXES = (OFFSET_INDEX, TIME_INDEX, ABORTED_INDEX)
 
 DELETED = ".deleted"

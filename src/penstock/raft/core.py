@@ -27,7 +27,7 @@ from penstock.raft.history import QuorumHistory
 from penstock.raft.limits import RAFT_HELD_BACK_MAX
 from penstock.raft.messages import LeaderView, News
 from penstock.raft.replica_log import RaftLog
-from penstock.raft.states import Ballot, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
+from penstock.raft.states import Arrival, Ballot, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from penstock.raft.topic import METADATA, QuorumTopic
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 
@@ -182,16 +182,26 @@ class Core:
         if leader_id is None:
             return LeaderView(messages.UNKNOWN, self.epoch, None, self.identity.topic)
         if isinstance(self.role, Leader):
-            own = next((each for each in self.identity.endpoints if each.name == self.identity.listener), None)
-            target = None if own is None else Target(leader_id, own.host, own.port, own.name)
+            target = self._own_target(self.identity.listener)
         else:
             target = self.role.target if isinstance(self.role, Follower | Prospective) else self.target_of(leader_id)
         return LeaderView(leader_id, self.epoch, target, self.identity.topic)
 
-    def view_for(self, request: type[Message], version: int) -> LeaderView:
-        """The same, without the address where the response to the request's version has no room for it."""
+    def view_for(self, request: type[Message], arrival: Arrival) -> LeaderView:
+        """The same for who has asked: the leader's address is that of the listener by which the request came, and left
+        out where the response to the request's version has no room for it.
+        """
         view = self.leader_view()
-        return view if version >= messages.ENDPOINTS_FROM[request] else view._replace(target=None)
+        if arrival.version < messages.ENDPOINTS_FROM.get(request, 0):
+            return view._replace(target=None)
+        if arrival.listener in (None, self.identity.listener):
+            return view
+        return view._replace(target=self._own_target(arrival.listener) if isinstance(self.role, Leader) else None)
+
+    def _own_target(self, listener: str | None) -> Target | None:
+        """Where a controller listener of this replica is."""
+        own = next((each for each in self.identity.endpoints if each.name == listener), None)
+        return None if own is None else Target(self.local.id, own.host, own.port, own.name)
 
     def partition_of(self, message: Any) -> Any | None:
         """The one partition of a request or response; None if it is about anything else than this quorum's log."""
@@ -233,9 +243,9 @@ class Core:
     def answer(self, token: object, response: Message) -> None:
         self.emit(Answer(token, response))
 
-    def refuse_fetch(self, error: ErrorCode, version: int, token: object) -> None:
+    def refuse_fetch(self, error: ErrorCode, arrival: Arrival, token: object) -> None:
         partition = PartitionData(error_code=error, high_watermark=messages.UNKNOWN)
-        self.answer(token, messages.fetch_answer(self.view_for(FetchRequest, version), partition))
+        self.answer(token, messages.fetch_answer(self.view_for(FetchRequest, arrival), partition))
 
     def persist(self) -> None:
         """Has the role's election state made durable, if it is not what `quorum-state` says.
@@ -363,7 +373,7 @@ class Core:
         self.persist()
         if isinstance(previous, Leader):
             for parked in previous.parked:
-                self.refuse_fetch(ErrorCode.NOT_LEADER_OR_FOLLOWER, parked.version, parked.token)
+                self.refuse_fetch(ErrorCode.NOT_LEADER_OR_FOLLOWER, parked.arrival, parked.token)
         self.tell_leader()
 
     def become_unattached(self, epoch: int, now_ms: int, *, leader_id: int | None = None) -> None:

@@ -16,7 +16,7 @@ from penstock.protocol.messages.vote_request import PartitionData, VoteRequest
 from penstock.raft import messages
 from penstock.raft.core import Core
 from penstock.raft.effects import Target
-from penstock.raft.states import Ballot, Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from penstock.raft.states import Arrival, Ballot, Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from penstock.raft.voters import ReplicaKey
 
 BACKOFF_DOUBLINGS_MAX = 20
@@ -31,7 +31,7 @@ class Elections:
 
     # Requests
 
-    def on_vote(self, request: VoteRequest, version: int, now_ms: int, token: object) -> None:
+    def on_vote(self, request: VoteRequest, arrival: Arrival, now_ms: int, token: object) -> None:
         """Vote, versions 0-2; version 2 adds the pre-vote."""
         core = self._core
         partition: PartitionData | None = core.partition_of(request)
@@ -39,7 +39,7 @@ class Elections:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return
         error, granted = self._vote(request, partition, now_ms)
-        core.answer(token, messages.vote_answer(error, core.view_for(type(request), version), granted=granted))
+        core.answer(token, messages.vote_answer(error, core.view_for(type(request), arrival), granted=granted))
 
     def _vote(self, request: VoteRequest, asked: PartitionData, now_ms: int) -> tuple[ErrorCode, bool]:
         core = self._core
@@ -92,7 +92,7 @@ class Elections:
         known = directory_id not in (ZERO_UUID, local.directory_id)
         return voter_id in (messages.UNKNOWN, local.id) and not known
 
-    def on_begin(self, request: BeginQuorumEpochRequest, version: int, now_ms: int, token: object) -> None:
+    def on_begin(self, request: BeginQuorumEpochRequest, arrival: Arrival, now_ms: int, token: object) -> None:
         """BeginQuorumEpoch, versions 0-1: the leader announces itself to those that do not fetch from it."""
         core = self._core
         asked = core.partition_of(request)
@@ -105,9 +105,9 @@ class Elections:
             core.hear(asked.leader_id, asked.leader_epoch, target, now_ms, from_leader=True)
             if not self._is_meant(request.voter_id, asked.voter_directory_id):
                 error = ErrorCode.INVALID_VOTER_KEY
-        core.answer(token, messages.begin_answer(error, core.view_for(type(request), version)))
+        core.answer(token, messages.begin_answer(error, core.view_for(type(request), arrival)))
 
-    def on_end(self, request: EndQuorumEpochRequest, version: int, now_ms: int, token: object) -> None:
+    def on_end(self, request: EndQuorumEpochRequest, arrival: Arrival, now_ms: int, token: object) -> None:
         """EndQuorumEpoch, versions 0-1: the leader resigns; the first of its successors need not wait."""
         core = self._core
         asked = core.partition_of(request)
@@ -123,7 +123,7 @@ class Elections:
                 candidates = candidates or [ReplicaKey(each) for each in asked.preferred_successors]
                 core.role.fetch_deadline_ms = now_ms + self._succession_ms(candidates)
                 core.role.has_fetched = False
-        core.answer(token, messages.end_answer(error, core.view_for(type(request), version)))
+        core.answer(token, messages.end_answer(error, core.view_for(type(request), arrival)))
 
     def _succession_ms(self, candidates: list[ReplicaKey]) -> int:
         """How long to leave the election to the successors before this replica; the last waits longest."""

@@ -22,7 +22,7 @@ from penstock.raft.effects import AppendControl, Committed
 from penstock.raft.history import BOOTSTRAP_OFFSET
 from penstock.raft.limits import RAFT_OBSERVERS_MAX
 from penstock.raft.replica_log import EpochEnd
-from penstock.raft.states import Leader, Parked, Progress
+from penstock.raft.states import Arrival, Leader, Parked, Progress
 from penstock.raft.voters import ReplicaKey, Voter
 
 OBSERVER_SESSION_MS = 300_000
@@ -116,7 +116,7 @@ class Leading:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if isinstance(core.role, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def on_fetch(self, request: FetchRequest, version: int, now_ms: int, token: object) -> bool:
+    def on_fetch(self, request: FetchRequest, arrival: Arrival, now_ms: int, token: object) -> bool:
         """Fetch of the metadata log, versions 12-18. Returns whether the high watermark moved."""
         core = self._core
         asked = core.partition_of(request)
@@ -128,13 +128,13 @@ class Leading:
         if negative or asked.last_fetched_epoch > asked.current_leader_epoch:
             error = ErrorCode.INVALID_REQUEST
         if error != ErrorCode.NONE:
-            core.refuse_fetch(error, version, token)
+            core.refuse_fetch(error, arrival, token)
             return False
         replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
         wait_ms = min(request.max_wait_ms, core.config.fetch_wait_max_ms)
         fetch = Parked(
             token,
-            version,
+            arrival,
             asked.fetch_offset,
             asked.last_fetched_epoch,
             ReplicaKey(replica_id, asked.replica_directory_id),
@@ -211,7 +211,7 @@ class Leading:
             news = fetch.high_watermark < high_watermark and fetch.high_watermark != HIGHEST_OFFSET
             if wait and not len(partition.records) and not news:
                 return False
-        view = core.view_for(FetchRequest, fetch.version)
+        view = core.view_for(FetchRequest, fetch.arrival)
         core.answer(fetch.token, messages.fetch_answer(view, partition))
         return True
 
@@ -230,7 +230,7 @@ class Leading:
 
     # FetchSnapshot
 
-    def on_fetch_snapshot(self, request: FetchSnapshotRequest, version: int, now_ms: int, token: object) -> None:
+    def on_fetch_snapshot(self, request: FetchSnapshotRequest, arrival: Arrival, now_ms: int, token: object) -> None:
         """FetchSnapshot, versions 0-1: a piece of a checkpoint of this replica."""
         core = self._core
         asked = core.partition_of(request)
@@ -254,7 +254,7 @@ class Leading:
                 )
                 partition.size, partition.position = size_bytes, asked.position
                 partition.unaligned_records = core.log.read_snapshot(snapshot, asked.position, limit_bytes)
-        core.answer(token, messages.fetch_snapshot_answer(core.view_for(FetchSnapshotRequest, version), partition))
+        core.answer(token, messages.fetch_snapshot_answer(core.view_for(FetchSnapshotRequest, arrival), partition))
 
     # Time
 

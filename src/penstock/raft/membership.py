@@ -25,7 +25,7 @@ from penstock.raft.core import Core
 from penstock.raft.effects import Target
 from penstock.raft.leading import Leading
 from penstock.raft.limits import RAFT_VOTERS_MAX
-from penstock.raft.states import Leader
+from penstock.raft.states import Arrival, Leader
 from penstock.raft.voters import SUPPORTED_KRAFT_VERSIONS, ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 FEATURE = "kraft.version"
@@ -143,7 +143,7 @@ class Membership:
 
     # Updating
 
-    def on_update(self, request: UpdateRaftVoterRequest, now_ms: int, token: object) -> None:
+    def on_update(self, request: UpdateRaftVoterRequest, arrival: Arrival, now_ms: int, token: object) -> None:
         """UpdateRaftVoter, version 0: a voter reports its present addresses, and what it supports."""
         core = self._core
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
@@ -159,7 +159,7 @@ class Membership:
             error = ErrorCode.INVALID_REQUEST
         if error == ErrorCode.NONE:
             error = self._update(voter, now_ms)
-        view = core.leader_view()
+        view = core.view_for(UpdateRaftVoterRequest, arrival)
         leader = CurrentLeader(leader_id=view.leader_id, leader_epoch=view.epoch)
         if view.target is not None:
             leader.host, leader.port = view.target.host, view.target.port

@@ -45,7 +45,7 @@ from penstock.raft.history import QuorumHistory
 from penstock.raft.leading import Leading
 from penstock.raft.membership import Membership
 from penstock.raft.replica_log import RaftLog
-from penstock.raft.states import Candidate, Follower, Leader, Progress, Resigned, Role, Unattached
+from penstock.raft.states import Arrival, Candidate, Follower, Leader, Progress, Resigned, Role, Unattached
 from penstock.raft.voters import VoterSet
 
 MOVES_PER_EVENT_MAX = 16
@@ -310,8 +310,11 @@ class RaftReplica:
 
     # The network
 
-    def handle(self, request: Message, version: int, now_ms: int, token: object) -> list[Effect]:
-        """A request of another replica, or of an administrator, in this version of its API.
+    def handle(
+        self, request: Message, version: int, now_ms: int, token: object, listener: str | None = None
+    ) -> list[Effect]:
+        """A request of another replica, or of an administrator, in this version of its API, which came by a listener of
+        this node (None: the one by which it is called).
 
         Its response is an `Answer` with the token, in these effects or in those of a later event; unless this replica
         has failed. Raises TypeError for a request that is none of the quorum's.
@@ -322,27 +325,27 @@ class RaftReplica:
         if cluster_id is not None and own_id not in (None, cluster_id) and not changes_voters:
             self._core.answer(token, messages.refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
         else:
-            self._handle(request, version, now_ms, token)
+            self._handle(request, Arrival(version, listener), now_ms, token)
         return self._poll(now_ms)
 
-    def _handle(self, request: Message, version: int, now_ms: int, token: object) -> None:
+    def _handle(self, request: Message, arrival: Arrival, now_ms: int, token: object) -> None:
         if isinstance(request, FetchRequest):
-            if self._leading.on_fetch(request, version, now_ms, token):
+            if self._leading.on_fetch(request, arrival, now_ms, token):
                 self._membership.committed(now_ms)
         elif isinstance(request, VoteRequest):
-            self._elections.on_vote(request, version, now_ms, token)
+            self._elections.on_vote(request, arrival, now_ms, token)
         elif isinstance(request, BeginQuorumEpochRequest):
-            self._elections.on_begin(request, version, now_ms, token)
+            self._elections.on_begin(request, arrival, now_ms, token)
         elif isinstance(request, EndQuorumEpochRequest):
-            self._elections.on_end(request, version, now_ms, token)
+            self._elections.on_end(request, arrival, now_ms, token)
         elif isinstance(request, FetchSnapshotRequest):
-            self._leading.on_fetch_snapshot(request, version, now_ms, token)
+            self._leading.on_fetch_snapshot(request, arrival, now_ms, token)
         elif isinstance(request, AddRaftVoterRequest):
             self._membership.on_add(request, now_ms, token)
         elif isinstance(request, RemoveRaftVoterRequest):
             self._membership.on_remove(request, now_ms, token)
         elif isinstance(request, UpdateRaftVoterRequest):
-            self._membership.on_update(request, now_ms, token)
+            self._membership.on_update(request, arrival, now_ms, token)
         else:
             raise TypeError(f"{request.NAME} is no request of the quorum")
 

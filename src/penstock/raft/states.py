@@ -13,6 +13,7 @@ led and stopped; it hands its epoch over and stands again after a while, unless 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.effects import Target
@@ -145,12 +146,19 @@ class Progress:
         self.fetched_leader_end = leader_end_offset
 
 
+class Arrival(NamedTuple):
+    """How a request came: its version, and by which listener of this node; None: the one by which others are called."""
+
+    version: int
+    listener: str | None = None
+
+
 @dataclass(slots=True)
 class Parked:
     """A fetch that waits. `high_watermark` is what its replica knows of it."""
 
     token: object
-    version: int
+    arrival: Arrival
     offset: int
     last_epoch: int
     key: ReplicaKey

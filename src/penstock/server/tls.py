@@ -143,8 +143,14 @@ class ListenerTls:
     def warn_of_expiry(self) -> None:
         """Logs a warning if the certificate expires soon."""
         days = self.days_left()
-        if days is not None and days < EXPIRY_WARNING_DAYS:
+        if days is not None and self.expires_soon:
             logger.warning("a certificate expires soon", listener=self.name, days=round(days, 1))
+
+    @property
+    def expires_soon(self) -> bool:
+        """Whether this node's certificate has to be renewed."""
+        days = self.days_left()
+        return days is not None and days < EXPIRY_WARNING_DAYS
 
     def days_left(self) -> float | None:
         """Days until this node's certificate expires; None if it has none."""
@@ -184,9 +190,7 @@ def of_tls(values: BrokerSettings) -> list[object]:
 
 def speaks_tls(settings: Settings) -> bool:
     """Whether any listener that this node has, or connects to, is encrypted."""
-    names = [each.listener for each in settings.listener_endpoints]
-    names += [name.upper() for name in settings.controller_listener_names]
-    return any(settings.security_protocols.get(name) in WITH_TLS for name in names)
+    return any(True for _ in names_with_tls(settings))
 
 
 def stamp(values: BrokerSettings) -> Stamp:
@@ -211,7 +215,7 @@ class Tls:
         self._loop = loop
         self._protocols = settings.security_protocols
         self._handshakes: Handshakes | None = None
-        self._listeners = dict(listeners_with_tls(settings))
+        self._listeners = {name: tls_of(name, settings) for name in names_with_tls(settings)}
         self._look_now = asyncio.Event()
         self._looking = asyncio.Lock()
         if self._listeners:
@@ -300,11 +304,14 @@ class Tls:
             tls.warn_of_expiry()
 
 
-def listeners_with_tls(settings: Settings) -> Iterator[tuple[str, ListenerTls]]:
+def names_with_tls(settings: Settings) -> Iterator[str]:
     """The listeners that this node has or connects to, and that are encrypted."""
-    listening = {each.listener: each.security_protocol for each in settings.listener_endpoints}
-    controllers = [name.upper() for name in settings.controller_listener_names]
-    for name in dict.fromkeys([*listening, *controllers]):
-        if settings.security_protocols.get(name) in WITH_TLS:
-            between_brokers = name == settings.inter_broker_listener
-            yield name, ListenerTls(name, settings, serves=name in listening, between_brokers=between_brokers)
+    names = [each.listener for each in settings.listener_endpoints]
+    names += [name.upper() for name in settings.controller_listener_names]
+    yield from (name for name in dict.fromkeys(names) if settings.security_protocols.get(name) in WITH_TLS)
+
+
+def tls_of(name: str, settings: Settings) -> ListenerTls:
+    """TLS of one of them. Reads its stores; blocks. Raises ConfigError."""
+    serves = name in [each.listener for each in settings.listener_endpoints]
+    return ListenerTls(name, settings, serves=serves, between_brokers=name == settings.inter_broker_listener)

@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from penstock.cli.dev_data import check_fit
 from penstock.client.tls import client_context, read_material
+from penstock.config.broker.network import WITH_TLS
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.api import APIS, ApiKey
@@ -69,7 +70,7 @@ class LocalBroker:
             self.data_dir = Path(tempfile.mkdtemp(prefix="penstock-", dir=memory_directory()))
         check_fit(str(self.data_dir))
         try:
-            settings = local_settings(self.data_dir, self._given)
+            settings = self._settings()
             format_storage(settings, None, Random(os.urandom(16)), time.time_ns() // 1_000_000, durable=False)
             self._embedded = EmbeddedServer(settings)
             self._embedded.start()
@@ -82,7 +83,7 @@ class LocalBroker:
         self.bootstrap = self.addresses[endpoint.listener]
         self.port = int(self.bootstrap.rpartition(":")[2])
         self._context = None
-        if endpoint.security_protocol == "SSL":
+        if endpoint.security_protocol in WITH_TLS:
             values = settings.of_listener(endpoint.listener)
             self._context = client_context(values, read_material(values), check_host_name=False)
 
@@ -105,13 +106,12 @@ class LocalBroker:
 
     def request(self, key: ApiKey, version: int, message: Any) -> Any:
         """Sends one request on a connection of its own and returns the answer."""
-        api = APIS[key]
         with self._connect() as connection:
-            for chunk in encode_request(api, version, 0, "penstock-testing", message):
-                assert isinstance(chunk, bytes | bytearray | memoryview)
-                connection.sendall(chunk)
-            (size,) = struct.unpack(">i", receive(connection, 4))
-            return decode_response(api, version, receive(connection, size))[1]
+            return exchange(connection, key, version, message)
+
+    def _settings(self) -> Settings:
+        """What the node is started with."""
+        return local_settings(self.data_dir, self._given)
 
     def _connect(self) -> socket.socket:
         host = self.bootstrap.rpartition(":")[0].strip("[]")
@@ -158,6 +158,16 @@ def memory_directory() -> str | None:
         if os.access(MEMORY_DIRECTORY, os.W_OK) and status.f_bavail * status.f_frsize >= MEMORY_WANTED_BYTES:
             return MEMORY_DIRECTORY
     return None
+
+
+def exchange(connection: socket.socket, key: ApiKey, version: int, message: Any) -> Any:
+    """Sends one request and returns the answer."""
+    api = APIS[key]
+    for chunk in encode_request(api, version, 0, "penstock-testing", message):
+        assert isinstance(chunk, bytes | bytearray | memoryview)
+        connection.sendall(chunk)
+    (size,) = struct.unpack(">i", receive(connection, 4))
+    return decode_response(api, version, receive(connection, size))[1]
 
 
 def receive(connection: socket.socket, size: int) -> bytes:

@@ -4,6 +4,7 @@
 your own there). Both yield a `penstock.testing.broker.LocalBroker`: `bootstrap`, `port`, `data_dir`,
 `create_topic(...)`. The broker runs in a thread of the test's process, without fsync, in a temporary directory, and
 leaves nothing behind. A fixture `penstock_settings` of your own, of the session's scope, gives the brokers settings.
+`penstock_secure` gives a test a `penstock.testing.secure.SecureBroker`, whose clients log in over TLS and need rights.
 
 The package pytest-penstock makes pytest load these by itself: one of its own, since pytest rewrites every module of a
 package that registers a plugin. Without it, `pytest_plugins = ["penstock.testing.plugin"]` in a conftest.py does.
@@ -19,6 +20,7 @@ import pytest
 
 if TYPE_CHECKING:
     from penstock.testing.broker import LocalBroker
+    from penstock.testing.secure import SecureBroker
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +35,15 @@ def penstock(penstock_settings: Mapping[str, str]) -> Iterator[LocalBroker]:
     from penstock.testing.broker import LocalBroker
 
     with LocalBroker(penstock_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def penstock_secure(penstock_settings: Mapping[str, str]) -> Iterator[SecureBroker]:
+    """A broker of the test's own with TLS, logins and ACLs. Needs the extra `security` of Penstock."""
+    from penstock.testing.secure import SecureBroker
+
+    with SecureBroker(penstock_settings) as broker:
         yield broker
 
 

@@ -6,7 +6,7 @@ Each record's value is its number within its partition, so that a lost, repeated
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from interop.mixed_cluster.comparison import reads_are_whole
@@ -19,16 +19,27 @@ PADDING = b" " * 100
 class Load:
     """Writes and reads from `start` until `finish`.
 
+    Parameters: `security`, how librdkafka logs in; `settings`, more of the producer.
+
     Attributes: `acknowledged`, for each partition the value at each offset that was acknowledged; `delivered`, how
     many records were, some of them without an offset; `read`, for each
     partition what was read, as (offset, value); `failed`, what went wrong.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: Sequence[int], **settings: object) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        security: Mapping[str, object] | None = None,
+        **settings: object,
+    ) -> None:
         self._topic = topic
         self._partitions = list(partitions)
         common = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500, "log_level": 0}
         common["topic.metadata.refresh.interval.ms"] = 1000
+        common |= security or {}
         self._producer = Producer({**common, "enable.idempotence": True, "acks": "all", "linger.ms": 2, **settings})
         reading = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error"}
         self._consumer = Consumer({**common, **reading})

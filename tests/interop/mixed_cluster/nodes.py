@@ -24,9 +24,11 @@ from uuid import UUID
 
 from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, random_uuid, run_tool
 from interop.mixed_cluster.comparison import log_bytes
+from interop.mixed_cluster.security import ADMIN, Security
 from support.processes import free_ports
 
 from penstock.client.client import Client
+from penstock.client.security import UNSECURED, client_security
 from penstock.errors import ErrorCode, PenstockError, UnreachableError
 from penstock.log.meta_properties import parse_meta_properties
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
@@ -143,7 +145,8 @@ class MixedCluster:
     "penstock", as processes of their own with ids from 100 on (none: Kafka's broker is the controller too); `dynamic`,
     whether their quorum is a dynamic one (kraft.version 1), of the first alone, the others to be added; `settings`, of
     all nodes;
-    `log_directories`, how many a broker of ours has; `java_options`, more for Kafka's nodes.
+    `log_directories`, how many a broker of ours has; `java_options`, more for Kafka's nodes; `security`, of all
+    listeners.
     """
 
     def __init__(
@@ -156,8 +159,10 @@ class MixedCluster:
         settings: Mapping[str, object] | None = None,
         log_directories: int = 1,
         java_options: Sequence[str] = (),
+        security: Security | None = None,
     ) -> None:
         self._directory = directory
+        self._security = security
         self._java_options = java_options
         self._features = {**dict.fromkeys(LACKING_FEATURES, 0), "metadata.version": metadata_version}
         self._dynamic = dynamic
@@ -168,6 +173,8 @@ class MixedCluster:
         self._controller_ports = dict(zip(voters, free, strict=False))
         ports = dict(zip(BROKERS, free[len(voters) :], strict=True))
         common = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": 1, **(settings or {})}
+        if security is not None:
+            common |= security.settings
         at = "127.0.0.1:{1}" if dynamic else "{0}@127.0.0.1:{1}"
         self.quorum: dict[str, object | None] = {"controller.quorum.voters": None, **common}
         where = "controller.quorum.bootstrap.servers" if dynamic else "controller.quorum.voters"
@@ -205,6 +212,7 @@ class MixedCluster:
         )
         peer.write_configuration()
         peer.port = port
+        peer.tls = self._security and self._security.context()
         return peer
 
     @property
@@ -218,6 +226,8 @@ class MixedCluster:
         options = []
         if self._dynamic and (node_id == KAFKA if not self.controllers else node_id in self.controllers):
             options = ["--standalone" if node_id == self._deciding else "--no-initial-controllers"]
+        if self._security is not None and (node_id in self._controller_ports):
+            options += self._security.format_options
         if isinstance(node, KafkaPeer):
             node.format(*options)
         else:
@@ -372,11 +382,14 @@ class MixedCluster:
 
     # Requests
 
-    def ask(self, broker_id: int, message: Any) -> Any:
-        """Has a broker answer a request."""
+    def ask(self, node_id: int, message: Any, *, user: str = ADMIN) -> Any:
+        """Has a broker, or a controller that is a node of its own, answer a request (a user's, if it is secured)."""
+        security = UNSECURED if self._security is None else client_security(self._security.properties(user))
+        ports = self._controller_ports
+        address = f"127.0.0.1:{ports[node_id]}" if node_id in self.controllers else self.address(node_id)
 
         async def once() -> Any:
-            async with Client(self.address(broker_id), timeout_ms=int(TIMEOUT_S * 1000)) as client:
+            async with Client(address, timeout_ms=int(TIMEOUT_S * 1000), security=security) as client:
                 return await client.send(message)
 
         return asyncio.run(once())

@@ -6,11 +6,12 @@ import argparse
 import asyncio
 import io
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from penstock.cli.cluster import describe, moves, reassign, throttle
-from penstock.cli.cluster.describe import brokers_json, described, print_brokers, print_problems, print_summary
+from penstock.cli.cluster.describe import Seen, brokers_json, described, print_brokers, print_problems, print_summary
 from penstock.cli.cluster.directory_moves import DirectoryMove
 from penstock.cli.cluster.drain import told_of_rest
 from penstock.cli.cluster.elect import confirm, parse_partition, select
@@ -60,7 +61,8 @@ def test_a_controller_that_is_lost_between_two_questions_is_none(monkeypatch: py
     async def led(client: object) -> QuorumState:
         return quorum()
 
-    async def looked(client: object, *, moves: bool = True) -> View:
+    async def looked(client: object, *, moves: bool = True, partly: bool = False) -> View:
+        assert partly, "what this user may not see is left out"
         if moves:
             raise NoControllerError("host1:9092")
         return seen
@@ -71,7 +73,7 @@ def test_a_controller_that_is_lost_between_two_questions_is_none(monkeypatch: py
     monkeypatch.setattr(describe, "quorum_of", led)
     monkeypatch.setattr(describe, "look", looked)
     monkeypatch.setattr(describe, "silent_of", silent)
-    assert asyncio.run(describe.known(Client("host1:9092"))) == (seen, None, frozenset({2, 3}))
+    assert asyncio.run(describe.known(Client("host1:9092"))) == Seen(seen, None, frozenset({2, 3}))
 
 
 def test_a_partition_is_judged_as_kafkas_tools_do() -> None:
@@ -87,7 +89,7 @@ def test_a_partition_is_judged_as_kafkas_tools_do() -> None:
 
 def test_the_summary_counts_and_lists_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     seen = view(partition(), partition(1, (1,)), partition(2, (3,), leader=-1), fenced=(3,))
-    print_summary(seen, quorum())
+    print_summary(Seen(seen, quorum()))
     print_problems(seen)
     out = capsys.readouterr().out
     assert "controller  2, epoch 7, voters 1,2,3\n" in out
@@ -100,18 +102,33 @@ def test_the_summary_counts_and_lists_what_is_wrong(capsys: pytest.CaptureFixtur
 
 
 def test_a_quorum_without_a_leader_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    print_summary(view(), None)
+    print_summary(Seen(view(), None))
     out = capsys.readouterr().out
     assert "none: more than half of the controllers must be up" in out
     assert "being moved unknown" in out
-    assert described(view(), None)["controller"] is None
-    assert described(view(), None)["reassignments"] is None
+    assert described(Seen(view(), None))["controller"] is None
+    assert described(Seen(view(), None))["reassignments"] is None
+    assert described(Seen(view(), None))["not_seen"] == []
+
+
+def test_who_may_not_see_the_quorum_is_not_told_that_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(client: object) -> QuorumState:
+        raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed")
+
+    async def looked(client: object, *, moves: bool = True, partly: bool = False) -> View:
+        assert not moves, "that may not be asked either"
+        return replace(view(partition()), without_minimum=frozenset({"t"}))
+
+    monkeypatch.setattr(describe, "quorum_of", refused)
+    monkeypatch.setattr(describe, "look", looked)
+    seen = asyncio.run(describe.known(Client("host1:9092")))
+    assert [each.partition(",")[0] for each in seen.not_seen] == ["controller", "min.insync.replicas of 1 topics"]
 
 
 def test_without_a_controller_brokers_are_up_that_answer_us(capsys: pytest.CaptureFixture[str]) -> None:
-    print_brokers(view(fenced=(3,)), None, None, silent={2, 3})
+    print_brokers(Seen(view(fenced=(3,)), None, frozenset({2, 3})), None)
     assert ["no answer" in line for line in capsys.readouterr().out.splitlines()[1:]] == [False, True, True]
-    assert [each["silent"] for each in brokers_json(view(), None, None, {2})] == [False, True, False]
+    assert [each["silent"] for each in brokers_json(Seen(view(), None, frozenset({2})), None)] == [False, True, False]
 
 
 def test_what_a_drained_broker_leaves_without_a_leader_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,12 @@ def test_bytes_are_latin_1() -> None:
     assert properties.parse(b"a=\xe9")["a"] == "é"
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_name() -> None:
+    assert dict(properties.parse(b"\xef\xbb\xbfa=1\nb=2")) == {"a": "1", "b": "2"}
+    assert dict(properties.parse(b"\xef\xbb\xbf# head\na=1")) == {"a": "1"}
+    assert dict(properties.parse(b"a=\xef\xbb\xbf1")) == {"a": "ï»¿1"}, "only at the beginning"
+
+
 def test_an_entry_knows_the_line_on_which_it_begins() -> None:
     read = properties.parse("# head\n\na=1\\\n  2\nb=3\n", "conf/server.properties")
     assert (read.line_of("a"), read.line_of("b"), read.line_of("c")) == (3, 5, None)

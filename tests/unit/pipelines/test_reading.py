@@ -231,6 +231,33 @@ def test_a_secured_cluster_is_named_in_the_file_or_by_a_file_of_client_propertie
     assert "s3cret-canary" not in repr(pipeline)
 
 
+def test_misspelt_names_in_files_of_client_properties_are_warned_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that is no client property at all may be meant for another program."""
+    (tmp_path / "own.properties").write_text("ssl.trustore.location=/x\nacks=all\n")
+    (tmp_path / "other.properties").write_text("sasl.jas.config=s3cret-canary\n")
+    text = """
+[pipeline]
+job = "mirror"
+[kafka]
+bootstrap = "h:1"
+command_config = "own.properties"
+[options]
+topics = ["clicks"]
+to = "h:2"
+to_command_config = "other.properties"
+"""
+    file = write(tmp_path, text)
+    assert main(["pipeline", "validate", str(file)]) == 0
+    told = capsys.readouterr().err
+    assert [line.partition(f"{file}: ")[2] for line in told.splitlines()] == [
+        "[kafka] command_config: ssl.trustore.location is not a client property; did you mean ssl.truststore.location?",
+        "[options] to_command_config: sasl.jas.config is not a client property; did you mean sasl.jaas.config?",
+    ]
+    assert "s3cret-canary" not in told
+
+
 def test_what_is_wrong_about_security_is_told_with_its_line_and_without_its_secrets(tmp_path: Path) -> None:
     file = tmp_path / "clicks.toml"
     wrong = 'security.protocol = "SASL_SSL"\nsasl.mechanism = "PLAIN"\nsasl.jaas.config = "s3cret-canary"'

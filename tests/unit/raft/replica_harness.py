@@ -150,7 +150,9 @@ class One:
         stands: bool = True,
         durable: bool = True,
         config: RaftConfig | None = None,
+        listeners: Sequence[str] = (LISTENER,),
     ) -> None:
+        """`listeners` of its own, at ports from 9093 on; the first is the one by which others are called."""
         self.now_ms = START_MS
         self.durable = durable
         self.log = MemoryLog(epochs)
@@ -161,8 +163,8 @@ class One:
             self.history.start_at(0, formatted, kraft_version)
         election = election or ElectionState(max(epochs, default=0))
         bootstrap = [target_of(each) for each in voters]
-        own = (VoterEndpoint(LISTENER, f"host-{node_id}", 9093),)
-        identity = Identity(self.key, CLUSTER, LISTENER, own, bootstrap, stands)
+        own = tuple(VoterEndpoint(each, f"host-{node_id}", 9093 + place) for place, each in enumerate(listeners))
+        identity = Identity(self.key, CLUSTER, listeners[0], own, bootstrap, stands)
         self.replica = RaftReplica(
             identity, self.history, election, self.log, config=config or RaftConfig(), random=Random(node_id)
         )
@@ -229,10 +231,12 @@ class One:
         self.now_ms = end_ms
         return found
 
-    def ask(self, request: Message, version: int | None = None, token: object = "token") -> Any:
+    def ask(
+        self, request: Message, version: int | None = None, token: object = "token", listener: str | None = None
+    ) -> Any:
         """Hands a request in and returns the response, None if it is parked."""
         version = request.MAX_VERSION if version is None else version
-        effects = self.do(self.replica.handle(request, version, self.now_ms, token))
+        effects = self.do(self.replica.handle(request, version, self.now_ms, token, listener))
         return next((each.response for each in effects if isinstance(each, Answer) and each.token == token), None)
 
     def calls(self, kind: type[Message]) -> list[Call]:

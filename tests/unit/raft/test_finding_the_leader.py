@@ -22,7 +22,7 @@ from penstock.protocol.messages.fetch_response import PartitionData
 from penstock.protocol.messages.vote_request import VoteRequest
 from penstock.raft import messages
 from penstock.raft.config import RaftConfig
-from penstock.raft.effects import Call, Target
+from penstock.raft.effects import Answer, Call, Target
 from penstock.raft.messages import LeaderView
 from penstock.raft.states import Follower, Prospective
 from penstock.raft.voters import VoterEndpoint
@@ -173,6 +173,38 @@ def test_a_leader_that_answers_is_not_left_for_another_name_of_it() -> None:
     one.ask(messages.begin_quorum_epoch(CLUSTER, 2, 5, key_of(1), elsewhere))
     assert isinstance(one.replica.role, Follower)
     assert one.replica.role.target.host == "host-2"
+
+
+def test_a_leader_names_the_listener_by_which_it_is_asked() -> None:
+    """As while controllers change from one listener to another, one by one: each node calls by the one it knows."""
+    one = One(1, [1, 2, 3], listeners=(LISTENER, "SECURED"))
+    one.elect()
+    asked = vote(2, one.replica.epoch)
+
+    def told(listener: str | None) -> list[tuple[str, int]]:
+        return [(each.host, each.port) for each in one.ask(asked, listener=listener).node_endpoints]
+
+    assert told(None) == told(LISTENER) == [("host-1", 9093)]
+    assert told("SECURED") == [("host-1", 9094)]
+    assert told("OTHER") == []
+    fetched = messages.fetch(
+        CLUSTER, key_of(7), one.replica.epoch, offset=one.log.end_offset, last_epoch=one.log.last_epoch,
+        high_watermark=None, max_wait_ms=500, max_bytes=1,
+    )  # fmt: skip
+    assert one.ask(fetched, token="parked", listener="SECURED") is None
+    answers = {each.token: each.response for each in one.pass_ms(500) if isinstance(each, Answer)}
+    assert [each.port for each in answers["parked"].node_endpoints] == [9094]
+
+
+def test_a_follower_tells_no_address_of_a_listener_of_which_it_knows_nothing() -> None:
+    one = One(1, [1, 2, 3], listeners=(LISTENER, "SECURED"))
+    one.start()
+    one.ask(begin(2, 5))
+    asked = vote(3, 5)
+    assert [each.host for each in one.ask(asked, listener=LISTENER).node_endpoints] == ["host-2"]
+    answer = one.ask(asked, listener="SECURED")
+    assert answer.topics[0].partitions[0].leader_id == 2
+    assert answer.node_endpoints == []
 
 
 # A leader whose connection broke

@@ -1,10 +1,14 @@
-"""`penstock cluster describe` and `brokers`: who is there, who has what, and what is not as it should be."""
+"""`penstock cluster describe` and `brokers`: who is there, who has what, and what is not as it should be.
+
+A user without DESCRIBE on the cluster is shown what is left, and told what that is not.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.cluster.words import ids_text, partition_json
@@ -31,14 +35,16 @@ COLOURS = {"under_replicated": YELLOW, "at_min_isr": YELLOW, "under_min_isr": RE
 
 def describe_action(arguments: argparse.Namespace) -> int:
     async def job(client: Client) -> int:
-        view, quorum, silent = await known(client)
+        seen = await known(client)
         if arguments.json:
-            print_json(described(view, quorum, silent))
+            print_json(described(seen))
             return 0
-        print_summary(view, quorum)
+        print_summary(seen)
         print()
-        print_brokers(view, quorum, None, silent)
-        print_problems(view)
+        print_brokers(seen, None)
+        print_problems(seen.view)
+        for sentence in seen.not_seen:
+            print(f"\n{paint('not shown', YELLOW)}  {sentence}")
         return 0
 
     return with_client(arguments, job)
@@ -46,29 +52,66 @@ def describe_action(arguments: argparse.Namespace) -> int:
 
 def brokers_action(arguments: argparse.Namespace) -> int:
     async def job(client: Client) -> int:
-        view, quorum, silent = await known(client)
-        sizes = await sizes_of(client, view) if arguments.sizes else None
+        seen = await known(client)
+        sizes = await sizes_of(client, seen.view) if arguments.sizes else None
         if arguments.json:
-            print_json(brokers_json(view, quorum, sizes, silent))
+            print_json(brokers_json(seen, sizes))
         else:
-            print_brokers(view, quorum, sizes, silent)
+            print_brokers(seen, sizes)
         return 0
 
     return with_client(arguments, job)
 
 
-async def known(client: Client) -> tuple[View, QuorumState | None, frozenset[int]]:
-    """The cluster, its quorum and the brokers that do not answer; the quorum is None while it has no leader."""
-    from penstock.client.cluster import NoControllerError
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cluster as this user may see it.
 
-    quorum = await quorum_of(client)
+    Attributes:
+        quorum: None while it has no leader, or if the user may not see it.
+        silent: brokers that do not answer, where no controller tells which ones are up.
+        is_refused: the user may not see the quorum, nor what is being moved.
+    """
+
+    view: View
+    quorum: QuorumState | None
+    silent: frozenset[int] = frozenset()
+    is_refused: bool = False
+
+    @property
+    def not_seen(self) -> list[str]:
+        """What this user may not see, in sentences."""
+        found = []
+        if self.is_refused:
+            found.append(
+                "controller, voters and what is being moved, which need DESCRIBE on the cluster; and topics that this "
+                "user may not describe"
+            )
+        if without := len(self.view.without_minimum):
+            found.append(
+                f"min.insync.replicas of {without} topics, which needs DESCRIBE_CONFIGS on them; it is counted as 1"
+            )
+        return found
+
+
+async def known(client: Client) -> Seen:
+    """What there is to know of the cluster."""
+    from penstock.client.cluster import NoControllerError
+    from penstock.errors import ErrorCode, RequestError
+
+    try:
+        quorum = await quorum_of(client)
+    except RequestError as error:
+        if error.code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return Seen(await look(client, moves=False, partly=True), None, is_refused=True)
     if quorum is not None:
         try:
-            return await look(client), quorum, frozenset()
+            return Seen(await look(client, partly=True), quorum)
         except NoControllerError:
             pass
-    view = await look(client, moves=False)
-    return view, None, await silent_of(client, view)
+    view = await look(client, moves=False, partly=True)
+    return Seen(view, None, await silent_of(client, view))
 
 
 async def quorum_of(client: Client) -> QuorumState | None:
@@ -113,8 +156,9 @@ async def sizes_of(client: Client, view: View) -> dict[int, int]:
     return sizes
 
 
-def described(view: View, quorum: QuorumState | None, silent: Collection[int] = ()) -> dict[str, Any]:
+def described(seen: Seen) -> dict[str, Any]:
     """All of it in one JSON object."""
+    view, quorum = seen.view, seen.quorum
     found = {name: [partition_json(each) for each in view.with_problem(name)] for name in PROBLEMS}
     return {
         "cluster_id": view.cluster.cluster_id,
@@ -125,14 +169,14 @@ def described(view: View, quorum: QuorumState | None, silent: Collection[int] = 
         "partitions": len(view.partitions),
         "reassignments": None if quorum is None else len(view.moving),
         "counts": {name: len(partitions) for name, partitions in found.items()},
-        "brokers": brokers_json(view, quorum, None, silent),
+        "brokers": brokers_json(seen, None),
         **found,
+        "not_seen": seen.not_seen,
     }
 
 
-def brokers_json(
-    view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None, silent: Collection[int] = ()
-) -> list[dict[str, Any]]:
+def brokers_json(seen: Seen, sizes: Mapping[int, int] | None) -> list[dict[str, Any]]:
+    view, quorum = seen.view, seen.quorum
     shares = view.shares()
     found = []
     for broker in view.brokers:
@@ -143,7 +187,7 @@ def brokers_json(
             "port": broker.port,
             "rack": broker.rack,
             "fenced": broker.fenced,
-            "silent": broker.id in silent,
+            "silent": broker.id in seen.silent,
             "controller": quorum is not None and quorum.leader_id == broker.id,
             "leaders": share.leaders,
             "preferred_leaders": share.preferred,
@@ -154,19 +198,22 @@ def brokers_json(
     return found
 
 
-def print_summary(view: View, quorum: QuorumState | None) -> None:
+def print_summary(seen: Seen) -> None:
     """The cluster in five lines, none longer than 80 columns as a rule."""
+    view, quorum = seen.view, seen.quorum
     fenced = len(view.brokers) - len(view.live)
     away = paint(f" ({fenced} fenced)", RED) if fenced else ""
     print(f"{paint('cluster', BOLD)}     {view.cluster.cluster_id}")
     moving = len(view.moving) if quorum is not None else "unknown"
-    if quorum is None:
+    if quorum is not None:
+        voters = ids_text(voter.id for voter in quorum.voters)
+        print(f"{paint('controller', BOLD)}  {quorum.leader_id}, epoch {quorum.epoch}, voters {voters}")
+    elif seen.is_refused:
+        print(f"{paint('controller', BOLD)}  unknown: this user may not see it")
+    else:
         lacking = "none: more than half of the controllers must be up and reach each other"
         print(f"{paint('controller', BOLD)}  {paint(lacking, RED)}")
         print("            showing the last known state; no changes until a controller is elected")
-    else:
-        voters = ids_text(voter.id for voter in quorum.voters)
-        print(f"{paint('controller', BOLD)}  {quorum.leader_id}, epoch {quorum.epoch}, voters {voters}")
     replicas = sum(len(partition.replicas) for partition in view.partitions)
     print(
         f"{paint('has', BOLD)}         brokers {len(view.brokers)}{away}, topics {view.topics},"
@@ -182,12 +229,11 @@ def count_text(name: str, count: int) -> str:
     return paint(f"{WORDS[name]} {count}", COLOURS[name] if count else GREEN)
 
 
-def print_brokers(
-    view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None, silent: Collection[int] = ()
-) -> None:
+def print_brokers(seen: Seen, sizes: Mapping[int, int] | None) -> None:
+    view = seen.view
     shares = view.shares()
     head = ["broker", "address", "rack", "state", "leads", "preferred", "replicas", "out of sync"]
-    rows = [broker_row(broker, shares[broker.id], quorum, silent) for broker in view.brokers]
+    rows = [broker_row(broker, shares[broker.id], seen) for broker in view.brokers]
     if sizes is not None:
         head.append("size")
         for broker, row in zip(view.brokers, rows, strict=True):
@@ -199,9 +245,9 @@ def print_brokers(
         print(f"broker {broker_id} is not registered, and has {share.replicas} replicas")
 
 
-def broker_row(broker: BrokerState, share: Share, quorum: QuorumState | None, silent: Collection[int]) -> list[object]:
-    state = "no answer" if broker.id in silent else "fenced" if broker.fenced else "up"
-    if quorum is not None and quorum.leader_id == broker.id:
+def broker_row(broker: BrokerState, share: Share, seen: Seen) -> list[object]:
+    state = "no answer" if broker.id in seen.silent else "fenced" if broker.fenced else "up"
+    if seen.quorum is not None and seen.quorum.leader_id == broker.id:
         state += ", controller"
     return [
         broker.id,
