@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ErrorCode, ProtocolError
 from penstock.node.effects import Chunk, LetIn
 from penstock.node.exit import Exit
+from penstock.node.identities import Identities
 from penstock.node.journal import Journal
 from penstock.node.limits import LOGIN_AGAIN_PAUSE_MS
 from penstock.node.login import Login, LoginState
@@ -41,6 +42,7 @@ from penstock.protocol.messages.sasl_authenticate_response import SaslAuthentica
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from penstock.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from penstock.security.authorizer import Principal
+from penstock.security.certificates import Shown
 from penstock.security.mechanisms import Mechanisms
 from penstock.security.sasl import LoginFailed, SaslServer
 
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
     from penstock.node.connection import Connection
 
 FOR_EVER_MS = 1 << 62
-USER = "User"
-"""The type of a principal, as Kafka's default builder makes them."""
 KEY_BYTES = 2
 LENGTH_BYTES = 4
 
@@ -77,7 +77,7 @@ class Logins:
     """See the module's head.
 
     Args:
-        timeout_ms: for all of a login. delay_ms: before a failed one is answered.
+        identities: names principals. timeout_ms: for all of a login. delay_ms: before a failed one is answered.
         run: runs the handler of a request. close: ends a connection, for a reason. unreadable: the same after an
         exception of the decoder.
 
@@ -92,6 +92,7 @@ class Logins:
         journal: Journal,
         exit_: Exit,
         *,
+        identities: Identities,
         timeout_ms: int,
         delay_ms: int,
         run: Callable[[Request[Any], int], None],
@@ -103,6 +104,7 @@ class Logins:
         self._mechanisms = mechanisms
         self._journal = journal
         self._exit = exit_
+        self._identities = identities
         self._timeout_ms = timeout_ms
         self._delay_ms = delay_ms
         self._run = run
@@ -110,13 +112,23 @@ class Logins:
         self._unreadable = unreadable
         self.counters: dict[str, LoginCounters] = {}
 
-    def connected(self, connection: Connection, since_ms: int) -> None:
-        """A client has connected, at `since_ms`: it must log in if the listener says so."""
+    def connected(self, connection: Connection, since_ms: int, shown: Shown | None) -> bool:
+        """A client has connected, at `since_ms`, with the certificate that it has shown: it must log in if the listener
+        says so. Returns False if it is refused, and closed, because nobody can say who it is.
+        """
+        try:
+            self._identities.connected(connection, shown)
+        except LoginFailed as failed:
+            self.counters.setdefault(connection.listener, LoginCounters()).failed(again=False)
+            self._journal.login_failed(connection, str(failed), "", "")
+            connection.close(str(failed), self._scheduler.effects)
+            return False
         of_listener = self._mechanisms.of(connection.listener)
         if of_listener is not None:
             counters = self.counters.setdefault(connection.listener, LoginCounters())
             login = connection.login = Login(of_listener.receive_max_bytes, counters)
             self._limit(connection, login, since_ms)
+        return True
 
     # Frames
 
@@ -244,7 +256,7 @@ class Logins:
 
     def _succeed(self, connection: Connection, login: Login, server: SaslServer) -> int:
         """The client is logged in. For how many ms; 0: for ever."""
-        principal = Principal(USER, server.user)
+        principal = self._identities.logged_in(connection, server)
         if login.again and principal != connection.principal:
             raise LoginFailed(
                 "another principal than before",

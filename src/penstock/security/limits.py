@@ -16,3 +16,5 @@ CHAIN_CERTIFICATES_MAX = 32
 """Certificates in a chain that is put together from a store; what would follow is left out."""
 DER_DEPTH_MAX = 32
 """Nested values that the search for iterations enters; what lies deeper is not looked at."""
+PRINCIPAL_MAX_CHARACTERS = 1024
+"""Type or name of a principal that an operator's function gives; with a longer one the connection is refused."""

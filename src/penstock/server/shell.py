@@ -22,7 +22,7 @@ from penstock.log.disk import Disk, Operation
 from penstock.node.effects import Effect, LetIn, PauseReading, ResumeReading, Run, Send
 from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.protocol.frames import foreign_protocol
-from penstock.security.certificates import subject_of
+from penstock.security.certificates import Shown, subject_of
 from penstock.security.stores.der import DerError
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock
@@ -341,15 +341,15 @@ class Shell:
         return self.node.received
 
     def established(self, connection: SocketConnection) -> None:
-        """Tells the node of a client, with the subject of its certificate if it showed one."""
+        """Tells the node of a client, with the certificate that it has shown, if any."""
         certificate = connection.transport.certificate
         try:
-            subject = None if certificate is None else subject_of(certificate)
+            shown = None if certificate is None else Shown(subject_of(certificate), certificate)
         except DerError as error:
             self.refuse(connection, f"the subject of its certificate cannot be read: {error}")
             return
         number, since_ms = connection.number, connection.frame_since_ms
-        self.node.connected(number, connection.listener, connection.peer, self.now_ms, subject, since_ms=since_ms)
+        self.node.connected(number, connection.listener, connection.peer, self.now_ms, shown, since_ms=since_ms)
 
     def frame_too_large(self, size_bytes: int) -> str:
         """The reason for closing a client's connection whose frame is larger than socket.request.max.bytes."""
