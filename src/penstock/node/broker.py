@@ -125,7 +125,10 @@ class Broker:
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
         mechanisms = Mechanisms(
-            lambda: state.settings.sasl, lambda: self.quorum.metadata.scram_credentials, nonces or random
+            lambda: state.settings.sasl,
+            lambda: self.quorum.metadata.scram_credentials,
+            nonces or random,
+            plugged.kerberos,
         )
         self.calls = Calls(
             state,
@@ -172,7 +175,7 @@ class Broker:
             purgatory=self.purgatory,
             journal=self.journal,
             mechanisms=mechanisms,
-            identities=Identities(lambda: state.settings, plugged.builders),
+            identities=Identities(lambda: state.settings, plugged),
             login_timeout_ms=settings.penstock_receive_timeout_ms,
             login_delay_ms=settings.connection_failed_authentication_delay_ms,
             read_failed=self.logs.read_failed,

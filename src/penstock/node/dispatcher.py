@@ -121,6 +121,8 @@ class Dispatcher:
             timeout_ms=login_timeout_ms,
             delay_ms=login_delay_ms,
             run=self.run,
+            hold=self.hold,
+            release=self.release,
             close=self.close,
             unreadable=self._unreadable,
         )

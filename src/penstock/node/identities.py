@@ -7,14 +7,18 @@ the connection is refused, by `penstock.node.logins`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from penstock.config.broker.network import WITH_SASL
+from penstock.config.kerberos import parse_rules
+from penstock.config.sasl import GSSAPI
 from penstock.config.server import Settings
 from penstock.node.connection import Connection
+from penstock.node.plugged import Plugged
 from penstock.security.authorizer import ANONYMOUS, Principal
-from penstock.security.builder import PrincipalBuilder, Session, build
+from penstock.security.builder import Session, build
 from penstock.security.certificates import Shown
+from penstock.security.kerberos import NoShortName, short_name
 from penstock.security.principals import MappingRules, NoMatchingRule, principal_of
 from penstock.security.sasl import LoginFailed, SaslServer
 
@@ -27,14 +31,14 @@ class Identities:
     """See the module's head.
 
     Args:
-        settings: the present ones. builders: the functions that they may name, by `MODULE:FUNCTION`.
+        settings: the present ones. plugged: the functions that they may name, and Kerberos.
 
     Raises ConfigError for bad rules of `ssl.principal.mapping.rules`.
     """
 
-    def __init__(self, settings: Callable[[], Settings], builders: Mapping[str, PrincipalBuilder]) -> None:
+    def __init__(self, settings: Callable[[], Settings], plugged: Plugged) -> None:
         self._settings = settings
-        self._builders = builders
+        self._plugged = plugged
         first = settings()
         self._rules = {
             each.listener: MappingRules.of(first.of_listener(each.listener).ssl_principal_mapping_rules)
@@ -60,7 +64,22 @@ class Identities:
 
     def logged_in(self, connection: Connection, server: SaslServer) -> Principal:
         """Who has logged in. Raises LoginFailed if nobody can be named."""
-        return self._named(connection, Principal(USER, server.user), "", shown=connection.shown, server=server)
+        name, problem = server.user, ""
+        if server.mechanism == GSSAPI:
+            try:
+                name = self._short(connection.listener, server.user)
+            except NoShortName as error:
+                problem = str(error)
+        default = None if problem else Principal(USER, name)
+        return self._named(connection, default, problem, shown=connection.shown, server=server)
+
+    def _short(self, listener: str, name: str) -> str:
+        """The short name of a Kerberos one. Raises NoShortName."""
+        settings, kerberos = self._settings(), self._plugged.kerberos
+        rules = settings.prefixed.of(listener, GSSAPI).get(
+            "sasl_kerberos_principal_to_local_rules", settings.sasl_kerberos_principal_to_local_rules
+        )
+        return short_name(name, parse_rules(rules), "" if kerberos is None else kerberos.default_realm)
 
     def _named(
         self,
@@ -79,7 +98,7 @@ class Identities:
             if default is None:
                 raise LoginFailed(problem)
             return default
-        builder = self._builders.get(name)
+        builder = self._plugged.builders.get(name)
         if builder is None:
             raise LoginFailed(f"the principal builder {name} is not loaded")
         session = Session(

@@ -427,7 +427,7 @@ class Outgoing:
                 connection.renewal = self._timers.at(due_ms, lambda when_ms: self._login_ends(connection, when_ms))
             self._send(connection, at_ms)
 
-        logins.begin(connection.peer.listener, str(connection.peer), link, over, now_ms)
+        logins.begin(connection.peer.listener, str(connection.peer), connection.peer.host, link, over, now_ms)
 
     def _login_ends(self, connection: PeerConnection, now_ms: int) -> None:
         connection.renewal = None

@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.security.builder import PrincipalBuilder
+from penstock.security.gssapi import Kerberos
 
 
 @dataclass(frozen=True, slots=True)
 class Plugged:
-    """`builders`: the functions that the settings name for `principal.builder.class`, by `MODULE:FUNCTION`."""
+    """`builders`: the functions that the settings name for `principal.builder.class`, by `MODULE:FUNCTION`; `kerberos`:
+    makes the contexts of GSSAPI.
+    """
 
     builders: Mapping[str, PrincipalBuilder] = field(default_factory=dict)
+    kerberos: Kerberos | None = None
 
 
 NOTHING_PLUGGED = Plugged()

@@ -18,3 +18,5 @@ DER_DEPTH_MAX = 32
 """Nested values that the search for iterations enters; what lies deeper is not looked at."""
 PRINCIPAL_MAX_CHARACTERS = 1024
 """Type or name of a principal that an operator's function gives; with a longer one the connection is refused."""
+GSSAPI_CONTEXT_TOKENS_MAX = 8
+"""Tokens of a client until its security context stands; with more the login fails. Kerberos takes one or two."""

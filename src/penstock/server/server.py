@@ -29,14 +29,13 @@ from penstock.log.events import LogEvent
 from penstock.metadata.image import Endpoint as RegisteredEndpoint
 from penstock.node.broker import Broker
 from penstock.node.handlers import registry
-from penstock.node.plugged import Plugged
 from penstock.server.clock import Clock
 from penstock.server.directories import Directories
 from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
 from penstock.server.metrics import process_samples, shell_samples, tls_samples
 from penstock.server.pace import Pace
-from penstock.server.principal_builders import load_builders
+from penstock.server.plugging import plugged_of
 from penstock.server.shell import Shell
 from penstock.server.tls import Tls
 from penstock.server.workers import Workers
@@ -158,7 +157,7 @@ class Server:
     def _open(self) -> None:
         settings = self.settings
         limits = ShellLimits.of(settings, descriptor_limit())
-        plugged = Plugged(load_builders(settings))
+        plugged = plugged_of(settings)
         tls = self._tls = Tls(settings, asyncio.get_running_loop())
         self._listeners = bind_all(settings.listener_endpoints, limits.receive_buffer_bytes)
         self._directories = Directories(settings, durable=self._durable, descriptors_max=limits.files_max)

@@ -21,6 +21,7 @@ from penstock.events import RateLimit, events
 from penstock.log.disk import Disk, Operation
 from penstock.node.effects import Effect, LetIn, PauseReading, ResumeReading, Run, Send
 from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
+from penstock.node.login_steps import LOGIN_LANE
 from penstock.protocol.frames import foreign_protocol
 from penstock.security.certificates import Shown, subject_of
 from penstock.security.stores.der import DerError
@@ -29,7 +30,7 @@ from penstock.server.clock import Clock
 from penstock.server.connection import Pause, Receiver, SocketConnection
 from penstock.server.histogram import Histogram
 from penstock.server.lane import Completions, Lane
-from penstock.server.limits import CLOSE_LINGER_MS, RECEIVE_BUFFER_BYTES, ShellLimits
+from penstock.server.limits import CLOSE_LINGER_MS, LOGIN_THREADS, RECEIVE_BUFFER_BYTES, ShellLimits
 from penstock.server.links import LINK_EFFECTS, Links
 from penstock.server.node import Node
 from penstock.server.transport import Transports, plain
@@ -112,6 +113,7 @@ class Shell:
             each.index: Lane(each.index, each.blocking_disk, self.completions, threads=lane_threads, workers=workers)
             for each in directories
         }
+        self.lanes[LOGIN_LANE] = Lane(LOGIN_LANE, None, self.completions, threads=LOGIN_THREADS)
         self.workers = workers
         self._resident_disks: dict[int, SliceDisk] = {}
         for directory in directories:
