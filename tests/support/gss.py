@@ -3,8 +3,8 @@
     kerberos = ToyKerberos()
     server = GssapiServer(partial(kerberos.acceptor, SERVICE), ends_with_ticket=False)
 
-A client says `ticket NAME for SERVICE`, and is answered `welcome`; what is wrapped stands in brackets with the number of
-the session in front, so that nothing of one session is taken in another.
+A client says `ticket NAME for SERVICE`, and is answered `welcome`; what is wrapped stands in brackets with the number
+of the session in front, so that nothing of one session is taken in another.
 """
 
 from __future__ import annotations

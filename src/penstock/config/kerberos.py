@@ -44,8 +44,8 @@ class KerberosName:
 
     @classmethod
     def parse(cls, text: str) -> KerberosName:
-        """As Kafka reads it. Raises ValueError for a name with an `@` that has more parts, and for one with a backslash:
-        it has a separator within a part.
+        """As Kafka reads it. Raises ValueError for a name with an `@` that has more parts, and for one with a
+        backslash: it has a separator within a part.
         """
         found = NAME.fullmatch(text)
         if "\\" in text or (found is None and "@" in text):

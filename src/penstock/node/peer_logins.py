@@ -93,7 +93,7 @@ class PeerLogins:
         """Whether a link to this listener of another node begins with a login."""
         return self._mechanisms.login(listener) is not None
 
-    def begin(self, listener: str, peer: str, host: str, link: LoginLink, over: Over, now_ms: int) -> None:
+    def begin(self, listener: str, peer: str, link: LoginLink, over: Over, now_ms: int, *, host: str = "") -> None:
         """Logs in on a link, first or again; `host` is where it goes."""
         settings = self._mechanisms.login(listener)
         if settings is None:  # the settings have changed since

@@ -36,10 +36,11 @@ def short_name(text: str, rules: tuple[LocalRule, ...], default_realm: str) -> s
 
 def applied(rule: LocalRule, parts: list[str], default_realm: str) -> str | None:
     """What a rule makes of a name, whose first part is the realm; None if it does not apply. Raises NoShortName."""
-    if rule.is_default:
-        found = parts[1] if parts[0] == default_realm else None
-    else:
+    found: str | None = None
+    if not rule.is_default:
         found = edited(rule, parts)
+    elif parts[0] == default_realm:
+        found = parts[1]
     if found is None:
         return None
     if not SEPARATORS.isdisjoint(found):

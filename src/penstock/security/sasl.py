@@ -34,15 +34,15 @@ class LoginFailed(PenstockError):
 
 
 class LoginInterrupted(LoginFailed):
-    """An exchange that failed though nothing is wrong with the credentials, as far as is known: the connection is closed
-    without an answer, which has Kafka's clients try again.
+    """An exchange that failed though nothing is wrong with the credentials, as far as is known: the connection is
+    closed without an answer, which has Kafka's clients try again.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A step of an exchange that may block: `run` returns the token that it makes, and raises LoginFailed. Never call it
-    on an event loop.
+    """A step of an exchange that may block: `run` returns the token that it makes, and raises LoginFailed. Never call
+    it on an event loop.
     """
 
     run: Callable[[], bytes] = field(repr=False)

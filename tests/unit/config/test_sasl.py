@@ -178,5 +178,5 @@ def test_a_login_module_of_kerberos_that_could_not_work_stops_the_start(module: 
 
 
 def test_a_service_must_have_a_name() -> None:
-    with pytest.raises(ConfigError, match="sasl.kerberos.service.name is missing"):
+    with pytest.raises(ConfigError, match=r"sasl\.kerberos\.service\.name is missing"):
         of_gssapi(KERBEROS, **{"sasl.kerberos.service.name": None})

@@ -51,8 +51,8 @@ class SaslSettings(Group):
         dynamic=PER_BROKER,
         check=distinct_rules,
     ).documented(
-        "Rules that make a short name of a Kerberos one, tried in this order: DEFAULT takes the first part of a name of "
-        "this machine's realm, RULE:[n:format](match)s/from/to/g/L edits a name of n parts."
+        "Rules that make a short name of a Kerberos one, tried in this order: DEFAULT takes the first part of a name "
+        "of this machine's realm, RULE:[n:format](match)s/from/to/g/L edits a name of n parts."
     )
     sasl_server_max_receive_size = Setting(
         "sasl.server.max.receive.size", INT, default=512 * KiB, at_least=1
