@@ -45,8 +45,8 @@ TLS = {
 }
 """What a client can be told about TLS, by name."""
 OTHER_MECHANISMS = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")
-"""Settings of GSSAPI and OAUTHBEARER, which have no effect on others in Kafka either; nor has what tells Java how to get
-tickets an effect on GSSAPI here."""
+"""Settings of GSSAPI and OAUTHBEARER, which have no effect on others in Kafka either; nor has what tells Java how to
+get tickets an effect on GSSAPI here."""
 JAVA_CLASSES = (
     "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class", "security.providers",
 )  # fmt: skip

@@ -74,7 +74,7 @@ def test_where_no_rule_makes_it_short_there_is_no_name(name: str, rules: tuple[s
 
 
 @pytest.mark.parametrize(
-    "rule", ["", "default", "RULE:[1:$1", "RULE:[:$1]", "RULE:[99999999999:$1]", "RULE:[1:$1](*)", "DEFAULT x",
+    "rule", ["default", "RULE:[1:$1", "RULE:[:$1]", "RULE:[99999999999:$1]", "RULE:[1:$1](*)", "DEFAULT x",
              "RULE:[1:$1]s/(/x/", "RULE:[1:$1]s/a/$/"]
 )  # fmt: skip
 def test_a_rule_that_is_none_is_refused(rule: str) -> None:
