@@ -103,6 +103,7 @@ class LibraryContext:
     def __init__(self, gssapi: Any, context: Any) -> None:
         self._gssapi = gssapi
         self._context = context
+        context.__DEFER_STEP_ERRORS__ = False  # otherwise an error comes with the call after the one that fails
 
     @property
     def complete(self) -> bool:
@@ -134,10 +135,12 @@ class LibraryContext:
 
 
 def accepting(gssapi: Any, login: KerberosLogin) -> Any:
-    """Credentials of a service. Raises the library's errors."""
+    """Credentials of a service, for Kerberos itself: the library would negotiate about it, too (SPNEGO). Raises the
+    library's errors.
+    """
     store = {"keytab": login.keytab} if login.keytab else {}
     name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal)
-    return gssapi.Credentials(usage="accept", name=name, store=store or None)
+    return gssapi.Credentials(usage="accept", name=name, mechs=[gssapi.MechType.kerberos], store=store or None)
 
 
 def initiating(gssapi: Any, login: KerberosLogin) -> Any:
@@ -153,7 +156,7 @@ def initiating(gssapi: Any, login: KerberosLogin) -> Any:
     elif login.ticket_cache:
         store["ccache"] = f"FILE:{login.ticket_cache}"
     name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal) if login.principal else None
-    return gssapi.Credentials(usage="initiate", name=name, store=store or None)
+    return gssapi.Credentials(usage="initiate", name=name, mechs=[gssapi.MechType.kerberos], store=store or None)
 
 
 def guarded(gssapi: Any, call: Callable[[], T]) -> T:

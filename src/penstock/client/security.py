@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config import jaas
 from penstock.config.broker.network import SECURITY_PROTOCOLS, WITH_SASL, WITH_TLS
+from penstock.config.broker.sasl import GSSAPI
 from penstock.config.broker.tls import TlsSettings
 from penstock.config.kerberos import SERVICE_NAME, KerberosLogin, kerberos_login
 from penstock.config.kerberos import example as kerberos_example
 from penstock.config.known import KNOWN
-from penstock.config.sasl import GSSAPI, PLAIN, SASL_MECHANISMS
+from penstock.config.sasl import PLAIN, SASL_MECHANISMS
 from penstock.config.values import Password, shown
 from penstock.config.without_meaning import OF_JAVA, check_ignored
 from penstock.errors import ConfigError

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.config.broker.network import WITH_SASL
+from penstock.config.broker.sasl import GSSAPI
 from penstock.config.kerberos import parse_rules
-from penstock.config.sasl import GSSAPI
 from penstock.config.server import Settings
 from penstock.node.connection import Connection
 from penstock.node.plugged import Plugged

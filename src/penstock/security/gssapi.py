@@ -20,8 +20,8 @@ from enum import IntEnum, auto
 from functools import partial
 from typing import Protocol
 
+from penstock.config.broker.sasl import GSSAPI
 from penstock.config.kerberos import KerberosLogin
-from penstock.config.sasl import GSSAPI
 from penstock.errors import ConfigError
 from penstock.security.limits import GSSAPI_CONTEXT_TOKENS_MAX, SASL_MESSAGE_MAX_CHARACTERS
 from penstock.security.sasl import LoginFailed, LoginInterrupted, Slow

@@ -16,8 +16,8 @@ import logging
 from collections.abc import Mapping
 
 from penstock.client.security import NAMES, PREFIXES, SASL_MECHANISM, UNSECURED, ClientSecurity, client_security
+from penstock.config.broker.sasl import GSSAPI
 from penstock.config.nearest import did_you_mean
-from penstock.config.sasl import GSSAPI
 from penstock.errors import ConfigError
 
 logger = logging.getLogger(__name__)
