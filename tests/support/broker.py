@@ -30,6 +30,7 @@ from penstock.metadata.result import MetadataMessage
 from penstock.node.broker import Broker
 from penstock.node.effects import Close, PauseReading, ResumeReading, Run, Send
 from penstock.node.handlers import registry
+from penstock.node.plugged import NOTHING_PLUGGED, Plugged
 from penstock.node.request import Handler
 from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER, Api, ApiKey
@@ -141,13 +142,15 @@ class Node:
         handlers: Mapping[ApiKey, Handler[Broker]] = MappingProxyType({}),
         properties: Mapping[str, str] = MappingProxyType({}),
         users: Sequence[MetadataMessage] = (),
+        plugged: Plugged = NOTHING_PLUGGED,
         **settings: Any,
     ) -> None:
         """`release` is the metadata.version to format with, `features` the levels of others; `handlers` take the place
         of the node's own. `properties` are those that no attribute of the settings has, such as those of a listener.
-        `users` are records of those that it is formatted with.
+        `users` are records of those that it is formatted with. `plugged`: see there.
         """
         self.handlers = handlers
+        self.plugged = plugged
         self.now_ms = START_MS
         self.wall = WallTime()
         self.acls = Acls()
@@ -204,6 +207,7 @@ class Node:
             bug=self._bug,
             wall=self.wall,
             authorizer=self.authorizer,
+            plugged=self.plugged,
         )
         self.clients = {}
         self.waiting_operations = []

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.config.jaas import PLAIN_MODULE
 from penstock.metadata.scram import ScramMechanism, credential_of
+from penstock.node.plugged import NOTHING_PLUGGED, Plugged
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from penstock.security.plain import PlainClient
@@ -32,10 +33,10 @@ PROPERTIES = {
 }
 
 
-def secured(**properties: str) -> Node:
+def secured(*, plugged: Plugged = NOTHING_PLUGGED, **properties: str) -> Node:
     """A node with users of every mechanism; `properties` with `__` for a point."""
     given = {name.replace("__", "."): text for name, text in properties.items()}
-    node = Node(properties={**PROPERTIES, **given})
+    node = Node(properties={**PROPERTIES, **given}, plugged=plugged)
     for user, password in PASSWORDS.items():
         add_scram(node, user, password)
     return node

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from penstock.client.limits import CLIENT_LOGIN_TOKENS
@@ -20,8 +21,9 @@ from penstock.config.sasl import PLAIN
 from penstock.errors import AuthenticationError, ErrorCode
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from penstock.security.gssapi import GssapiClient
 from penstock.security.plain import PlainClient
-from penstock.security.sasl import Derivation, LoginFailed, SaslClient
+from penstock.security.sasl import Derivation, LoginFailed, SaslClient, Slow
 from penstock.security.scram import ScramClient, ScramMechanism
 
 NONCE_BYTES = 24
@@ -44,9 +46,12 @@ async def log_in(ask: Ask, login: Login, address: str) -> int:
     shaken = await ask(SaslHandshakeRequest(mechanism=login.mechanism))
     if shaken.error_code != ErrorCode.NONE:
         raise handshake_refusal(address, login.mechanism, ErrorCode.of_peer(shaken.error_code), shaken.mechanisms)
-    client = exchange(login)
-    token: bytes | None = client.first()
+    client = exchange(login, address.rpartition(":")[0].strip("[]"))
     answer = None
+    try:
+        token: bytes | None = await ready(client.first())
+    except LoginFailed as failed:
+        raise refusal(address, login, str(failed), by_broker=False) from None
     for _ in range(CLIENT_LOGIN_TOKENS):
         if token is None:
             assert answer is not None
@@ -66,11 +71,20 @@ async def following(client: SaslClient, answer: bytes) -> bytes | None:
     token = client.evaluate(answer)
     if isinstance(token, Derivation):
         return client.derived(await asyncio.to_thread(token.derive))
-    return token
+    return None if token is None else await ready(token)
 
 
-def exchange(login: Login) -> SaslClient:
-    """The client's side of the mechanism."""
+async def ready(token: bytes | Slow) -> bytes:
+    """A token, after the step that makes it. Raises LoginFailed."""
+    return await asyncio.to_thread(token.run) if isinstance(token, Slow) else token
+
+
+def exchange(login: Login, host: str) -> SaslClient:
+    """The client's side of the mechanism, with a broker at a host."""
+    if login.kerberos is not None:
+        from penstock.client.kerberos import LibraryKerberos
+
+        return GssapiClient(partial(LibraryKerberos().initiator, login.kerberos, host))
     if login.mechanism == PLAIN:
         return PlainClient(login.username, login.password)
     mechanism = ScramMechanism.named(login.mechanism)
@@ -100,8 +114,14 @@ def handshake_refusal(address: str, mechanism: str, code: ErrorCode, served: lis
     return AuthenticationError(f"{address} refuses a login by {mechanism}: {code.name}")
 
 
-def refusal(address: str, login: Login, why: str) -> AuthenticationError:
-    """The error for a login that the broker refused, or whose answers are wrong."""
+def refusal(address: str, login: Login, why: str, *, by_broker: bool = True) -> AuthenticationError:
+    """The error for a login that the broker refused, or whose answers are wrong, or that could not begin."""
+    if login.kerberos is not None:
+        what = f"{address} refuses the login" if by_broker else "there is no ticket for the login"
+        return AuthenticationError(
+            f"{what} of {login.username or 'the ticket cache'} by GSSAPI: {why}\n"
+            "  sasl.jaas.config says whose key or tickets to use, sasl.kerberos.service.name what the broker is called"
+        )
     return AuthenticationError(
         f"{address} refuses the login of {login.username} by {login.mechanism}: {why}\n"
         "  sasl.jaas.config has the name and the password, sasl.mechanism how they are checked"

@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config import jaas
 from penstock.config.broker.network import SECURITY_PROTOCOLS, WITH_SASL, WITH_TLS
+from penstock.config.broker.sasl import GSSAPI
 from penstock.config.broker.tls import TlsSettings
+from penstock.config.kerberos import SERVICE_NAME, KerberosLogin, kerberos_login
+from penstock.config.kerberos import example as kerberos_example
 from penstock.config.known import KNOWN
 from penstock.config.sasl import PLAIN, SASL_MECHANISMS
 from penstock.config.values import Password, shown
@@ -43,7 +46,8 @@ TLS = {
 }
 """What a client can be told about TLS, by name."""
 OTHER_MECHANISMS = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")
-"""Settings of GSSAPI and OAUTHBEARER, which have no effect on others in Kafka either."""
+"""Settings of GSSAPI and OAUTHBEARER, which have no effect on others in Kafka either; nor has what tells Java how to
+get tickets an effect on GSSAPI here."""
 JAVA_CLASSES = (
     "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class", "security.providers",
 )  # fmt: skip
@@ -54,12 +58,15 @@ NAMES = (SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG, *TLS)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who logs in and how. `is_token`: username and password are those of a delegation token."""
+    """Who logs in and how. `is_token`: username and password are those of a delegation token. `kerberos`: with GSSAPI,
+    where its tickets come from; there is no password then.
+    """
 
     mechanism: str
     username: str
     password: Password
     is_token: bool = False
+    kerberos: KerberosLogin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +130,16 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
     used = [SECURITY_PROTOCOL] if SECURITY_PROTOCOL in given else []
     if has_tls := protocol in WITH_TLS:
         used += [name for name in given if name in TLS]
-    if has_sasl := protocol in WITH_SASL:
-        used += [SASL_MECHANISM, SASL_JAAS_CONFIG]
+    login = _login(given, prefix) if protocol in WITH_SASL else None
+    if login is not None:
+        names = (SASL_MECHANISM, SASL_JAAS_CONFIG, *((SERVICE_NAME,) if login.kerberos is not None else ()))
+        used += [name for name in names if name in given]
     of_clients = (*NAMES, *JAVA_CLASSES, *OF_JAVA)
     unknown = [name for name in given if name not in of_clients and not name.startswith(OTHER_MECHANISMS)]
     return ClientSecurity(
         protocol,
         tuple(sorted(_tls(given, prefix).items())) if has_tls else (),
-        _login(given, prefix) if has_sasl else None,
+        login,
         tuple((name, Password(given[name])) for name in sorted(used)),
         unused=tuple(sorted(name for name in given if name in NAMES and name not in used)),
         unknown=tuple(sorted(unknown)),
@@ -159,22 +168,31 @@ def _tls(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
 
 def _login(given: Mapping[str, str], prefix: str) -> Login:
     """Who logs in. Raises ConfigError."""
-    mechanism = given.get(SASL_MECHANISM, "").strip().upper()
+    mechanism = given.get(SASL_MECHANISM, GSSAPI).strip().upper()
     if mechanism not in SASL_MECHANISMS:
-        said = "is missing (Kafka's default, GSSAPI, is not supported)"
-        if mechanism:
-            said = f"= {shown(given[SASL_MECHANISM])} is not supported"
-        raise ConfigError(f"{prefix}{SASL_MECHANISM} {said}: it must be one of {', '.join(SASL_MECHANISMS)}")
+        raise ConfigError(
+            f"{prefix}{SASL_MECHANISM} = {shown(given[SASL_MECHANISM])} is not supported: it must be one of "
+            f"{', '.join(SASL_MECHANISMS)}"
+        )
     text = given.get(SASL_JAAS_CONFIG)
     example = f'{module_of(mechanism)} required username="NAME" password="PASSWORD";'
+    if mechanism == GSSAPI:
+        example = kerberos_example()
     if text is None:
-        raise ConfigError(f"{prefix}{SASL_JAAS_CONFIG} is missing: it says who logs in by {mechanism}: {example}")
+        default = "" if SASL_MECHANISM in given else f", Kafka's default where {prefix}{SASL_MECHANISM} says no other"
+        raise ConfigError(
+            f"{prefix}{SASL_JAAS_CONFIG} is missing: it says who logs in by {mechanism}{default}: {example}"
+        )
     module = jaas.parse(text, f"{prefix}{SASL_JAAS_CONFIG}")
     if not module.serves(mechanism):
         raise ConfigError(
             f"{prefix}{SASL_JAAS_CONFIG} has the login module of {module.kind}, and {prefix}{SASL_MECHANISM} is "
             f"{mechanism}: it must begin with {module_of(mechanism)}"
         )
+    if mechanism == GSSAPI:
+        service = given.get(SERVICE_NAME)
+        kerberos = kerberos_login(module, service, f"{prefix}{SASL_JAAS_CONFIG}", serves=False, prefix=prefix)
+        return Login(mechanism, kerberos.principal, Password(""), kerberos=kerberos)
     if not module.username or not module.password:
         lacks = "username" if not module.username else "password"
         raise ConfigError(f"{prefix}{SASL_JAAS_CONFIG} has no {lacks}: it must be like {example}")
@@ -183,4 +201,6 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
 
 def module_of(mechanism: str) -> str:
     """Kafka's login module for a mechanism."""
+    if mechanism == GSSAPI:
+        return jaas.KERBEROS_MODULE
     return jaas.PLAIN_MODULE if mechanism == PLAIN else jaas.SCRAM_MODULE

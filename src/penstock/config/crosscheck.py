@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 KNOWN_CLASSES = {
     "replica.selector.class": ("org.apache.kafka.common.replica.RackAwareReplicaSelector",),
-    "principal.builder.class": ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
     "metric.reporters": ("org.apache.kafka.common.metrics.JmxReporter",),
     "authorizer.class.name": ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",),
 }
@@ -171,7 +170,6 @@ def classes(settings: BrokerSettings) -> Iterator[tuple[str, str]]:
     """The class names that are asked for, by setting."""
     given = {
         "replica.selector.class": settings.replica_selector_class,
-        "principal.builder.class": settings.principal_builder_class,
         "authorizer.class.name": settings.authorizer_class_name,
     }
     for name, class_name in given.items():

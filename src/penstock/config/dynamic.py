@@ -65,7 +65,7 @@ def check_dynamic(configs: Mapping[str, str], *, per_broker: bool) -> None:
         setting = dynamic_setting(name)
         if setting is None:
             raise ConfigError(f"unknown setting {name}{did_you_mean(name, [*SETTINGS, *KNOWN, *DYNAMIC_ONLY])}")
-        setting.parse(text)
+        setting.parse_remote(text)
     if not per_broker:
         refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",

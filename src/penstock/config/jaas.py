@@ -17,8 +17,14 @@ from penstock.errors import ConfigError
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-MODULES = {PLAIN_MODULE: "PLAIN", SCRAM_MODULE: "SCRAM", OAUTHBEARER_MODULE: "OAUTHBEARER"}
-"""Kafka's login modules and what they log in with. No others exist here."""
+KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+MODULES = {
+    PLAIN_MODULE: "PLAIN",
+    SCRAM_MODULE: "SCRAM",
+    OAUTHBEARER_MODULE: "OAUTHBEARER",
+    KERBEROS_MODULE: "GSSAPI",
+}
+"""Kafka's login modules, and Java's for Kerberos, with what they log in with. No others exist here."""
 CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
 USER_PREFIX = "user_"
 ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -29,7 +35,7 @@ END = ""
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """A login module. `kind`: PLAIN, SCRAM or OAUTHBEARER."""
+    """A login module. `kind`: PLAIN, SCRAM, OAUTHBEARER or GSSAPI."""
 
     kind: str
     options: Mapping[str, str] = field(repr=False)

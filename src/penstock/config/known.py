@@ -116,8 +116,6 @@ replica.socket.receive.buffer.bytes INT - read-only =65536
 sasl.client.callback.handler.class CLASS - read-only null
 sasl.kerberos.kinit.cmd STRING - per-broker =/usr/bin/kinit
 sasl.kerberos.min.time.before.relogin LONG - per-broker =60000
-sasl.kerberos.principal.to.local.rules LIST distinct per-broker =DEFAULT
-sasl.kerberos.service.name STRING - per-broker null
 sasl.kerberos.ticket.renew.jitter DOUBLE - per-broker =0.05
 sasl.kerberos.ticket.renew.window.factor DOUBLE - per-broker =0.8
 sasl.login.callback.handler.class CLASS - read-only null

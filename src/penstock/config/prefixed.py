@@ -70,7 +70,7 @@ def read_prefixed(
     for number, layer in enumerate(layers):
         for name, text in prefixed_entries(layer):
             try:
-                _add(result, name, text, known, declared)
+                _add(result, name, text, known, declared, remote=number > 0)
             except UnknownName as unknown:
                 if strict and number == 0:
                     result.problems[name] = ConfigError(str(unknown))
@@ -93,7 +93,15 @@ def prefixed_entries(layer: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     return ((name, text) for name, text in layer.items() if name.startswith(PREFIX))
 
 
-def _add(result: Prefixed, name: str, text: str, listeners: list[str], declared: Mapping[str, Setting[Any]]) -> None:
+def _add(
+    result: Prefixed,
+    name: str,
+    text: str,
+    listeners: list[str],
+    declared: Mapping[str, Setting[Any]],
+    *,
+    remote: bool,
+) -> None:
     listener, rest = listener_and_rest(name, listeners)
     mechanism, base = mechanism_and_setting(rest, declared)
     if base in NOT_SUPPORTED_YET:
@@ -107,7 +115,8 @@ def _add(result: Prefixed, name: str, text: str, listeners: list[str], declared:
         raise UnknownName(f"{name}: {what}{near}")
     assert setting is not None
     if base in declared:
-        value = replace(setting, name=name).parse(text)
+        named = replace(setting, name=name)
+        value = named.parse_remote(text) if remote else named.parse(text)
         result.values.setdefault((listener, mechanism), {})[setting.attribute] = value
     else:
         check_ignored(setting, text, name)

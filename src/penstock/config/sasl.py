@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.broker.network import WITH_SASL
+from penstock.config.broker.sasl import GSSAPI
 from penstock.config.jaas import LoginModule, parse
+from penstock.config.kerberos import KerberosLogin, kerberos_login
 from penstock.config.nearest import did_you_mean
 from penstock.config.prefixed import PREFIX, Prefixed
 from penstock.errors import ConfigError
@@ -21,18 +23,21 @@ if TYPE_CHECKING:
     from penstock.config.broker.settings import BrokerSettings
 
 PLAIN = "PLAIN"
-SASL_MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms that exist here. GSSAPI and OAUTHBEARER are refused by name wherever they are asked for."""
+SASL_MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", GSSAPI)
+"""The mechanisms that exist here. OAUTHBEARER is refused by name wherever it is asked for."""
 JAAS = "sasl.jaas.config"
 
 
 @dataclass(frozen=True, slots=True)
 class SaslMechanism:
-    """A mechanism of a listener. `users`: passwords of PLAIN. `max_reauth_ms`: how long a login lasts; 0: for ever."""
+    """A mechanism of a listener. `users`: passwords of PLAIN. `max_reauth_ms`: how long a login lasts; 0: for ever.
+    `kerberos`: whose key GSSAPI has here.
+    """
 
     name: str
     users: Mapping[str, str] = field(repr=False)
     max_reauth_ms: int
+    kerberos: KerberosLogin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,12 @@ class SaslListener:
 
 @dataclass(frozen=True, slots=True)
 class SaslLogin:
-    """How this node logs in on a listener of another node."""
+    """How this node logs in on a listener of another node. `kerberos`: with GSSAPI, where its tickets come from."""
 
     mechanism: str
     user: str
     password: str = field(repr=False)
+    kerberos: KerberosLogin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +118,17 @@ class SaslReader:
         for mechanism in mechanisms:
             check_known(mechanism, f"sasl.enabled.mechanisms of listener {name}")
             users: Mapping[str, str] = {}
+            kerberos = self._kerberos(name, serves=True) if mechanism == GSSAPI else None
             if mechanism == PLAIN:
                 users = self._module(name, mechanism).users
             max_reauth_ms = max(0, self._value(name, mechanism, "connections_max_reauth_ms"))
-            found[mechanism] = SaslMechanism(mechanism, users, max_reauth_ms)
+            found[mechanism] = SaslMechanism(mechanism, users, max_reauth_ms, kerberos)
         return SaslListener(found, self._value(name, None, "sasl_server_max_receive_size"))
+
+    def _kerberos(self, listener: str, *, serves: bool) -> KerberosLogin:
+        service = self._value(listener, GSSAPI, "sasl_kerberos_service_name")
+        name = f"{PREFIX}{listener.lower()}.{GSSAPI.lower()}.{JAAS}"
+        return kerberos_login(self._module(listener, GSSAPI), service, name, serves=serves)
 
     def _module(self, listener: str, mechanism: str) -> LoginModule:
         name = f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS}"
@@ -130,6 +142,9 @@ class SaslReader:
 
     def _login(self, listener: str, mechanism: str, setting: str) -> SaslLogin:
         check_known(mechanism, setting)
+        if mechanism == GSSAPI:
+            kerberos = self._kerberos(listener, serves=False)
+            return SaslLogin(mechanism, kerberos.principal, "", kerberos)
         module = self._module(listener, mechanism)
         if not module.username or not module.password:
             name = f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS}"

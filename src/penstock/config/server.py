@@ -21,6 +21,7 @@ from penstock.config.known import KNOWN
 from penstock.config.listeners import Endpoint, Voter
 from penstock.config.nearest import did_you_mean
 from penstock.config.prefixed import PREFIX, Prefixed, read_prefixed
+from penstock.config.principal_builder import KAFKA_BUILDER
 from penstock.config.properties import Properties, where
 from penstock.config.sasl import Sasl, SaslReader
 from penstock.config.setting import Setting
@@ -141,6 +142,11 @@ class Settings(BrokerSettings):
         values = {setting.attribute: getattr(self, setting.attribute) for setting in SETTINGS.values()}
         return BrokerSettings({**values, **self.prefixed.of(listener, mechanism)})
 
+    def principal_builder(self, listener: str) -> str | None:
+        """The function that names the principals of a listener, as MODULE:FUNCTION; None: Kafka's builder does."""
+        name = str(self.prefixed.of(listener).get("principal_builder_class", self.principal_builder_class))
+        return None if name == KAFKA_BUILDER else name
+
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Settings:
         """The same settings under other dynamic configs: cluster-wide, and this broker's own.
 
@@ -190,7 +196,7 @@ class Entries:
             if setting is None:
                 continue
             try:
-                self.values[setting.attribute] = setting.parse(text)
+                self.values[setting.attribute] = setting.parse_remote(text)
             except ConfigError as wrong:
                 self.warnings.append(f"dynamic config left out: {wrong}")
 

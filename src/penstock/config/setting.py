@@ -60,7 +60,8 @@ class Setting(Generic[T]):
     nothing is given; `at_least`, `at_most`, inclusive bounds; `also`, values allowed outside the bounds; `one_of`,
     the allowed values of a STRING or elements of a LIST, in `any_case` or as they stand; `check`, a function of the
     value that returns the end of a sentence when it is wrong (see `penstock.config.checks`); `dynamic`, who may change
-    it at run time; `topic`, the topic config that this broker setting is the default of; `broker`, for a topic config,
+    it at run time; `remote`, like `check`, for a value that comes through the cluster instead of the node's own file;
+    `topic`, the topic config that this broker setting is the default of; `broker`, for a topic config,
     the broker settings that give its default, the first that is set wins, each with the factor that turns its unit
     into ours; `required`, no default makes sense; `internal`, hidden from DescribeConfigs and the docs, as in Kafka;
     `doc`, what it means: `Setting(...).documented("...")`.
@@ -78,6 +79,7 @@ class Setting(Generic[T]):
     any_case: bool = False
     check: Callable[[Any], str | None] | None = None
     dynamic: Dynamic = READ_ONLY
+    remote: Callable[[Any], str | None] | None = None
     topic: str | None = None
     broker: tuple[tuple[str, int], ...] = ()
     required: bool = False
@@ -114,6 +116,14 @@ class Setting(Generic[T]):
         problem = self.problem(value)
         if problem is not None:
             raise ConfigError(f'{self.name} = "{quoted}" {problem}')
+        return value
+
+    def parse_remote(self, text: str) -> T:
+        """Like `parse`, for a dynamic config: who may change those must not name code, for one. Raises ConfigError."""
+        value = self.parse(text)
+        problem = None if self.remote is None else self.remote(value)
+        if problem is not None:
+            raise ConfigError(f'{self.name} = "{HIDDEN if self.type.sensitive else shown(text)}" {problem}')
         return value
 
     def problem(self, value: T) -> str | None:

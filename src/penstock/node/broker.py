@@ -38,7 +38,6 @@ from penstock.metadata.scram import changed_by
 from penstock.node.audit import Audit
 from penstock.node.bugs import Bugs
 from penstock.node.calls import Calls
-from penstock.node.certified import Certified
 from penstock.node.channel import Channel
 from penstock.node.client_quotas import ClientQuotas
 from penstock.node.connection import Connection, java_address
@@ -48,9 +47,10 @@ from penstock.node.coordinator_list import Coordinators
 from penstock.node.denials import Denials
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.duties import Duty
-from penstock.node.effects import Close, Effect, Run
+from penstock.node.effects import Effect, Run
 from penstock.node.fetches import Fetches, answer_followers, serve_woken
 from penstock.node.gate import AuditedGate, Gate, authorizer_of
+from penstock.node.identities import Identities
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
@@ -58,6 +58,7 @@ from penstock.node.metrics import Sample, TopicMetrics
 from penstock.node.node_samples import node_samples
 from penstock.node.opening import opening
 from penstock.node.outgoing import Outgoing, Peer
+from penstock.node.plugged import NOTHING_PLUGGED, Plugged
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.purgatory import Purgatory
 from penstock.node.quorum import Quorum
@@ -75,8 +76,8 @@ from penstock.raft.effects import Target
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
 from penstock.security.authorizer import Authorizer
+from penstock.security.certificates import Shown
 from penstock.security.mechanisms import Mechanisms
-from penstock.security.principals import NoMatchingRule
 
 
 class Broker:
@@ -91,7 +92,7 @@ class Broker:
         work_ms: a clock, in ms, that measures the work of requests; by default it counts what is done. wall: the wall
         time, kept by the shell. quotas: makes what says how long clients have to wait. audit: hears of all requests; by
         default nobody does. authorizer: says who may do what; by default the one that the settings name. nonces:
-        randomness for logins, which nobody outside may guess; by default `random`.
+        randomness for logins, which nobody outside may guess; by default `random`. plugged: see there.
 
     Attributes:
         now_ms: the time of the event being handled. ready: the node leads its partitions and serves.
@@ -115,6 +116,7 @@ class Broker:
         audit: Audit | None = None,
         authorizer: Authorizer | None = None,
         nonces: Random | None = None,
+        plugged: Plugged = NOTHING_PLUGGED,
     ) -> None:
         metadata_directory = metadata_directory or next(
             directory for directory in directories if directory.path == settings.metadata_directory
@@ -123,7 +125,10 @@ class Broker:
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
         mechanisms = Mechanisms(
-            lambda: state.settings.sasl, lambda: self.quorum.metadata.scram_credentials, nonces or random
+            lambda: state.settings.sasl,
+            lambda: self.quorum.metadata.scram_credentials,
+            nonces or random,
+            plugged.kerberos,
         )
         self.calls = Calls(
             state,
@@ -171,7 +176,7 @@ class Broker:
             purgatory=self.purgatory,
             journal=self.journal,
             mechanisms=mechanisms,
-            certified=Certified(settings),
+            identities=Identities(lambda: state.settings, plugged),
             login_timeout_ms=settings.penstock_receive_timeout_ms,
             login_delay_ms=settings.connection_failed_authentication_delay_ms,
             read_failed=self.logs.read_failed,
@@ -343,20 +348,17 @@ class Broker:
     # Events
 
     def connected(
-        self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None, *, since_ms: int = -1
+        self, connection: int, listener: str, peer: str, now_ms: int, shown: Shown | None = None, *, since_ms: int = -1
     ) -> None:
-        """A client connected. `connection` is a number never used again, `subject` is of the certificate it showed; its
+        """A client connected. `connection` is a number never used again, `shown` the certificate it has shown; its
         deadline to log in counts from `since_ms`, when its handshake began (-1: from now).
         """
         assert connection not in self.connections
-        settings = self.state.settings
-        try:
-            principal = self.dispatcher.certified.principal(listener, subject)
-        except NoMatchingRule as error:
-            self.scheduler.effects.append(Close(connection, str(error)))
-            return
-        found = self.connections[connection] = Connection.of(settings, connection, listener, peer, principal)
-        self.dispatcher.logins.connected(found, now_ms if since_ms < 0 else since_ms)
+        self.scheduler.now_ms = now_ms
+        found = Connection.of(self.state.settings, connection, listener, peer)
+        since_ms = now_ms if since_ms < 0 else since_ms
+        if self.dispatcher.logins.connected(found, since_ms, shown):
+            self.connections[connection] = found
 
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         """Asked before a client's connection is accepted: after how many ms it is closed instead; 0: never."""

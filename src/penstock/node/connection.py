@@ -23,6 +23,7 @@ from penstock.node.limits import ROUND_SHARE_MS
 from penstock.node.login import Login
 from penstock.quota.usages import Usage
 from penstock.security.authorizer import ANONYMOUS, Principal
+from penstock.security.certificates import Shown
 
 Steps = Iterator[NotResident | None]
 """Long work: yields None after a step, or what it needs in memory for the next one."""
@@ -52,6 +53,7 @@ class Connection:
         address: the peer's address as Java writes it, which is what ACLs say: `127.0.0.1`, `0:0:0:0:0:0:0:1`.
         client_host: the same as Kafka shows it, with a slash: `/127.0.0.1`.
         time_usage: what the work of its latest request counts for, if its client may take the loop's time only so much.
+        shown: the peer's certificate; kept where a login is followed by a function that names principals.
         login: where the login stands, on a listener that asks for one; None: there is none.
     """
 
@@ -64,6 +66,7 @@ class Connection:
     address: str = field(init=False)
     client_host: str = field(init=False)
     principal: Principal = ANONYMOUS
+    shown: Shown | None = None
     login: Login | None = None
     time_usage: Usage | None = None
     software_name: str = ""
@@ -81,7 +84,7 @@ class Connection:
     closed: bool = False
 
     @classmethod
-    def of(cls, settings: Settings, number: int, listener: str, peer: str, principal: Principal) -> Connection:
+    def of(cls, settings: Settings, number: int, listener: str, peer: str) -> Connection:
         """A client's connection, with the bounds that the settings give it."""
         return cls(
             number,
@@ -89,7 +92,6 @@ class Connection:
             peer,
             max_in_flight=settings.penstock_connection_max_in_flight,
             max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
-            principal=principal,
         )
 
     def __post_init__(self) -> None:

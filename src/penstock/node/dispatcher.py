@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
-from penstock.node.certified import Certified
 from penstock.node.channel import Channel, answer_in
 from penstock.node.client_quotas import ClientQuotas
 from penstock.node.cold_reads import ColdRead, Waiter
@@ -34,6 +33,7 @@ from penstock.node.controller import ControllerNode
 from penstock.node.effects import Run
 from penstock.node.exit import Exit
 from penstock.node.gate import Gate
+from penstock.node.identities import Identities
 from penstock.node.journal import Journal
 from penstock.node.limits import STEPPED_FRAME_BYTES
 from penstock.node.logins import Logins
@@ -91,7 +91,7 @@ class Dispatcher:
         purgatory: Purgatory,
         journal: Journal,
         mechanisms: Mechanisms,
-        certified: Certified,
+        identities: Identities,
         login_timeout_ms: int,
         login_delay_ms: int,
         read_failed: Callable[[int, OSError, int], None],
@@ -110,7 +110,6 @@ class Dispatcher:
         self._read_failed = read_failed
         self._request_timeout_ms = request_timeout_ms
         self.served = served
-        self.certified = certified
         self.turns = Turns(self.execute, self._read_for_work, work_ms, self.abandon)
         self.exit = Exit(scheduler, self.turns, self.close, served, quotas=quotas, audit=audit)
         self.logins = Logins(
@@ -119,9 +118,12 @@ class Dispatcher:
             mechanisms,
             journal,
             self.exit,
+            identities=identities,
             timeout_ms=login_timeout_ms,
             delay_ms=login_delay_ms,
             run=self.run,
+            hold=self.hold,
+            release=self.release,
             close=self.close,
             unreadable=self._unreadable,
         )

@@ -96,8 +96,7 @@ class Exit:
 
     def lost(self, request: InFlight) -> None:
         """The connection of a request is gone before its answer."""
-        if self._audit is not None:
-            assert isinstance(request, Request)
+        if self._audit is not None and isinstance(request, Request):
             self._audit.ended(request, self._scheduler.now_ms - request.arrived_ms, answered=False)
 
     def refusal(self, request: Request[Any], code: ErrorCode, message: str) -> Message | None:

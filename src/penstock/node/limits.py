@@ -36,6 +36,9 @@ RESOURCES_PER_REQUEST_MAX = 10_000
 """Resources of one request that changes configs; more are POLICY_VIOLATION, as more records are with Kafka."""
 LOGIN_AGAIN_PAUSE_MS = 1_000
 """How often a client that is logged in may log in again, as with Kafka; its handshake is ILLEGAL_SASL_STATE before."""
+LOGIN_STEPS_MAX = 2_000
+"""Steps of clients' logins that run or wait for a thread; the connection of a further one is closed, and may try again.
+"""
 DERIVED_KEYS_MAX = 16
 """Keys that were derived from this node's own passwords and are kept; beyond it all are derived again."""
 LOGIN_FAILURES_LOGGED_PER_S = 10

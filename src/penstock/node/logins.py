@@ -12,6 +12,8 @@ are decoded, in this order, in frames of at most sasl.server.max.receive.size:
 All of it executes in the connection's turns like any request, so nothing that arrived after a token executes before
 that is dealt with. All of a login has one deadline, which the handshake of TLS is part of.
 
+A step of a mechanism that may block (`Slow`) runs in a lane; meanwhile the connection executes nothing else.
+
 A login that fails is answered after connection.failed.authentication.delay.ms, and then closed. An error says no more
 than the mechanism allows. Whoever logs in again must do so with the same mechanism as the same principal.
 """
@@ -24,11 +26,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, ProtocolError
-from penstock.node.effects import Chunk, LetIn
+from penstock.node.effects import Chunk, LetIn, Run
 from penstock.node.exit import Exit
+from penstock.node.identities import Identities
 from penstock.node.journal import Journal
-from penstock.node.limits import LOGIN_AGAIN_PAUSE_MS
+from penstock.node.limits import LOGIN_AGAIN_PAUSE_MS, LOGIN_STEPS_MAX
 from penstock.node.login import Login, LoginState
+from penstock.node.login_steps import LoginStep
 from penstock.node.metrics import LoginCounters
 from penstock.node.request import LATER, Outcome, Request, Served
 from penstock.node.scheduler import Scheduler
@@ -41,15 +45,14 @@ from penstock.protocol.messages.sasl_authenticate_response import SaslAuthentica
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from penstock.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from penstock.security.authorizer import Principal
+from penstock.security.certificates import Shown
 from penstock.security.mechanisms import Mechanisms
-from penstock.security.sasl import LoginFailed, SaslServer
+from penstock.security.sasl import LoginFailed, LoginInterrupted, SaslServer, Slow
 
 if TYPE_CHECKING:
     from penstock.node.connection import Connection
 
 FOR_EVER_MS = 1 << 62
-USER = "User"
-"""The type of a principal, as Kafka's default builder makes them."""
 KEY_BYTES = 2
 LENGTH_BYTES = 4
 
@@ -61,6 +64,11 @@ EXPECTED: dict[LoginState, tuple[int, ...]] = {
     LoginState.DONE: (ApiKey.SASL_HANDSHAKE,),
 }
 """The requests that are decoded. A SaslHandshake within an exchange gets an answer, that it is out of place."""
+
+
+Evaluated = tuple[bytes, int] | LoginFailed
+"""What became of a token: the answer, and how many ms the login lasts if it is over by that (0: for ever, or it goes
+on); or why it failed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,9 +85,9 @@ class Logins:
     """See the module's head.
 
     Args:
-        timeout_ms: for all of a login. delay_ms: before a failed one is answered.
-        run: runs the handler of a request. close: ends a connection, for a reason. unreadable: the same after an
-        exception of the decoder.
+        identities: names principals. timeout_ms: for all of a login. delay_ms: before a failed one is answered.
+        run: runs the handler of a request. hold: has a connection execute nothing more, until release.
+        close: ends a connection, for a reason. unreadable: the same after an exception of the decoder.
 
     Attributes: `counters`, by listener.
     """
@@ -92,9 +100,12 @@ class Logins:
         journal: Journal,
         exit_: Exit,
         *,
+        identities: Identities,
         timeout_ms: int,
         delay_ms: int,
         run: Callable[[Request[Any], int], None],
+        hold: Callable[[Connection], None],
+        release: Callable[[Connection, int], None],
         close: Callable[[Connection, str], None],
         unreadable: Callable[[Connection, Exception], None],
     ) -> None:
@@ -103,20 +114,34 @@ class Logins:
         self._mechanisms = mechanisms
         self._journal = journal
         self._exit = exit_
+        self._identities = identities
         self._timeout_ms = timeout_ms
         self._delay_ms = delay_ms
         self._run = run
+        self._hold = hold
+        self._release = release
+        self._steps = 0
         self._close = close
         self._unreadable = unreadable
         self.counters: dict[str, LoginCounters] = {}
 
-    def connected(self, connection: Connection, since_ms: int) -> None:
-        """A client has connected, at `since_ms`: it must log in if the listener says so."""
+    def connected(self, connection: Connection, since_ms: int, shown: Shown | None) -> bool:
+        """A client has connected, at `since_ms`, with the certificate that it has shown: it must log in if the listener
+        says so. Returns False if it is refused, and closed, because nobody can say who it is.
+        """
+        try:
+            self._identities.connected(connection, shown)
+        except LoginFailed as failed:
+            self.counters.setdefault(connection.listener, LoginCounters()).failed(again=False)
+            self._journal.login_failed(connection, str(failed), "", "")
+            connection.close(str(failed), self._scheduler.effects)
+            return False
         of_listener = self._mechanisms.of(connection.listener)
         if of_listener is not None:
             counters = self.counters.setdefault(connection.listener, LoginCounters())
             login = connection.login = Login(of_listener.receive_max_bytes, counters)
             self._limit(connection, login, since_ms)
+        return True
 
     # Frames
 
@@ -172,15 +197,17 @@ class Logins:
 
     def _bare_token(self, connection: Connection, login: Login, token: bytes) -> None:
         """A token without a header, and its answer, after a handshake of version 0."""
-        try:
-            answer, _ = self._evaluate(connection, login, token)
-        except LoginFailed as failed:
-            connection.frame_bytes -= len(token)
-            self._fail(connection, login, str(failed), None)
-            return
         bare = BareToken(len(token))
         connection.in_flight.append(bare)
-        connection.answered(bare, (len(answer).to_bytes(LENGTH_BYTES, "big") + answer,), self._scheduler.effects)
+
+        def answered(outcome: Evaluated) -> Outcome:
+            if isinstance(outcome, LoginFailed):
+                return self._failed(connection, login, outcome, None)
+            framed = len(outcome[0]).to_bytes(LENGTH_BYTES, "big") + outcome[0]
+            connection.answered(bare, (framed,), self._scheduler.effects)
+            return LATER
+
+        self._evaluate(connection, login, token, answered, lambda answer, at_ms: None)
 
     # Requests: see node/handlers/sasl.py
 
@@ -218,33 +245,84 @@ class Logins:
             sentence = "SaslAuthenticate request received after successful authentication"
             return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=sentence)
         login.knows_lifetimes = login.knows_lifetimes or request.version > 0
-        try:
-            answer, lifetime_ms = self._evaluate(connection, login, bytes(request.body.auth_bytes))
-        except LoginFailed as failed:
-            sentence = failed.told or (
-                f"Authentication failed during {'re-' if login.again else ''}authentication due to invalid credentials "
-                f"with SASL mechanism {'' if login.server is None else login.server.mechanism}"
-            )
-            refusal = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=sentence)
-            return self._fail(connection, login, str(failed), request, refusal)
-        return SaslAuthenticateResponse(error_message=None, auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
-    def _evaluate(self, connection: Connection, login: Login, token: bytes) -> tuple[bytes, int]:
-        """The answer to a token, and how many ms the login lasts if it is over by that (0: for ever, or it goes on).
-        Raises LoginFailed.
-        """
+        def answered(outcome: Evaluated) -> Outcome:
+            if isinstance(outcome, LoginFailed):
+                return self._failed(connection, login, outcome, request)
+            answer, lifetime_ms = outcome
+            return SaslAuthenticateResponse(error_message=None, auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+
+        send = partial(self._exit.answer, request)
+        return self._evaluate(connection, login, bytes(request.body.auth_bytes), answered, send)
+
+    def _evaluate(
+        self,
+        connection: Connection,
+        login: Login,
+        token: bytes,
+        answered: Callable[[Evaluated], Outcome],
+        send: Callable[[Message, int], None],
+    ) -> Outcome:
+        """Returns what `answered` makes of the answer to a token, or after a step in a lane has that sent."""
         server = login.server
         assert server is not None, "a login that has begun has a mechanism"
-        if login.problem:
-            raise LoginFailed("another mechanism than before", login.problem)
-        answer = server.evaluate(token)
-        return answer, self._succeed(connection, login, server) if server.complete else 0
+        try:
+            if login.problem:
+                raise LoginFailed("another mechanism than before", login.problem)
+            answer = server.evaluate(token)
+            if not isinstance(answer, Slow):
+                return answered((answer, self._lifetime_ms(connection, login, server)))
+            if self._steps >= LOGIN_STEPS_MAX:
+                raise LoginInterrupted(f"{LOGIN_STEPS_MAX} steps of logins wait already")
+        except LoginFailed as failed:
+            return answered(failed)
+
+        def stepped(result: bytes | LoginFailed, at_ms: int) -> None:
+            self._steps -= 1
+            if connection.closed:
+                return
+            try:
+                if isinstance(result, LoginFailed):
+                    raise result
+                outcome = answered((result, self._lifetime_ms(connection, login, server)))
+            except LoginFailed as failed:
+                outcome = answered(failed)
+            if isinstance(outcome, Message):
+                send(outcome, at_ms)
+            self._release(connection, at_ms)
+
+        self._steps += 1
+        self._hold(connection)
+        order = f"login of connection {connection.id}"
+        self._scheduler.effects.append(Run(LoginStep(order, answer, stepped, lambda: not connection.closed)))
+        return LATER
+
+    def _lifetime_ms(self, connection: Connection, login: Login, server: SaslServer) -> int:
+        """How long the login lasts, if it is over by this answer; 0: for ever, or it goes on. Raises LoginFailed."""
+        return self._succeed(connection, login, server) if server.complete else 0
+
+    def _failed(
+        self,
+        connection: Connection,
+        login: Login,
+        failed: LoginFailed,
+        request: Request[SaslAuthenticateRequest] | None,
+    ) -> Outcome:
+        """Ends a login: with an answer, if it is a request that has failed."""
+        if isinstance(failed, LoginInterrupted):
+            return self._fail(connection, login, str(failed), None)
+        sentence = failed.told or (
+            f"Authentication failed during {'re-' if login.again else ''}authentication due to invalid credentials "
+            f"with SASL mechanism {'' if login.server is None else login.server.mechanism}"
+        )
+        refusal = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=sentence)
+        return self._fail(connection, login, str(failed), request, refusal)
 
     # Ends
 
     def _succeed(self, connection: Connection, login: Login, server: SaslServer) -> int:
         """The client is logged in. For how many ms; 0: for ever."""
-        principal = Principal(USER, server.user)
+        principal = self._identities.logged_in(connection, server)
         if login.again and principal != connection.principal:
             raise LoginFailed(
                 "another principal than before",

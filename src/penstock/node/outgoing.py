@@ -427,7 +427,8 @@ class Outgoing:
                 connection.renewal = self._timers.at(due_ms, lambda when_ms: self._login_ends(connection, when_ms))
             self._send(connection, at_ms)
 
-        logins.begin(connection.peer.listener, str(connection.peer), link, over, now_ms)
+        peer = connection.peer
+        logins.begin(peer.listener, str(peer), link, over, now_ms, host=peer.host)
 
     def _login_ends(self, connection: PeerConnection, now_ms: int) -> None:
         connection.renewal = None

@@ -2,7 +2,7 @@
 
 A login is a SaslHandshake and the tokens of the mechanism, each in a request of the link, before any other. A key that
 has to be derived from the password (SCRAM) is derived in the lane of the metadata log's directory, and kept: the same
-user has the same salt at every node.
+user has the same salt at every node. A step of the mechanism that may block (GSSAPI) runs in the lane of logins.
 
 Where the answer says that the login ends (KIP-368), it is renewed on the same link before that: nothing more is sent
 until what is under way has been answered, and then the link logs in again.
@@ -20,13 +20,14 @@ from penstock.events import RateLimit, events
 from penstock.log.disk import Disk, Operation
 from penstock.node.effects import Effect, Run
 from penstock.node.limits import DERIVED_KEYS_MAX, REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
+from penstock.node.login_steps import OWN, Ended, LoginStep
 from penstock.protocol.message import Message
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from penstock.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from penstock.security.mechanisms import Mechanisms
-from penstock.security.sasl import Derivation, LoginFailed, SaslClient
+from penstock.security.sasl import Derivation, LoginFailed, SaslClient, Slow
 
 logger = events("node.logins")
 
@@ -92,13 +93,13 @@ class PeerLogins:
         """Whether a link to this listener of another node begins with a login."""
         return self._mechanisms.login(listener) is not None
 
-    def begin(self, listener: str, peer: str, link: LoginLink, over: Over, now_ms: int) -> None:
-        """Logs in on a link, first or again."""
+    def begin(self, listener: str, peer: str, link: LoginLink, over: Over, now_ms: int, *, host: str = "") -> None:
+        """Logs in on a link, first or again; `host` is where it goes."""
         settings = self._mechanisms.login(listener)
         if settings is None:  # the settings have changed since
             over(None, 0, now_ms)
             return
-        client = self._mechanisms.client(settings)
+        client = self._mechanisms.client(settings, host)
         PeerLogin(self, settings, client, peer=peer, link=link, over=over).begin(now_ms)
 
     def derive(self, derivation: Derivation, go_on: Callable[[bytes | None, int], None], now_ms: int) -> None:
@@ -116,6 +117,10 @@ class PeerLogins:
             go_on(key, at_ms)
 
         self._emit(Run(Derive(self._directory, derivation, Derived(derived))))
+
+    def run(self, step: Slow, ended: Ended, wanted: Callable[[], bool]) -> None:
+        """Has a step of a mechanism run where it may block."""
+        self._emit(Run(LoginStep(OWN, step, ended, wanted)))
 
     def failed(self, login: SaslLogin, peer: str, reason: str, now_ms: int) -> None:
         """Tells people, once in a while, that this node cannot log in."""
@@ -154,7 +159,21 @@ class PeerLogin:
             code = ErrorCode.of_peer(answer.error_code)
             self._fail(f"it answers {code.name}; its mechanisms are {', '.join(answer.mechanisms) or 'none'}", now_ms)
         else:
-            self._send(self._sasl.first(), now_ms)
+            self._go_on(self._sasl.first(), now_ms)
+
+    def _go_on(self, token: bytes | Slow, now_ms: int) -> None:
+        if isinstance(token, Slow):
+            self._logins.run(token, self._stepped, self._link.alive)
+        else:
+            self._send(token, now_ms)
+
+    def _stepped(self, token: bytes | LoginFailed, now_ms: int) -> None:
+        if not self._link.alive():
+            return
+        if isinstance(token, LoginFailed):
+            self._fail(str(token), now_ms)
+        else:
+            self._send(token, now_ms)
 
     def _send(self, token: bytes, now_ms: int) -> None:
         request = SaslAuthenticateRequest(auth_bytes=token)
@@ -176,7 +195,7 @@ class PeerLogin:
         if isinstance(step, Derivation):
             self._logins.derive(step, self._derived, now_ms)
         elif step is not None:
-            self._send(step, now_ms)
+            self._go_on(step, now_ms)
         else:
             self._over(None, answer.session_lifetime_ms, now_ms)
 

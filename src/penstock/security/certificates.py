@@ -42,6 +42,13 @@ UTC_TIME = 0x17
 ALTERNATIVE_NAMES = "2.5.29.17"
 
 
+class Shown(NamedTuple):
+    """The certificate that a peer has shown. `subject`: as Java prints it; `der`: all of it."""
+
+    subject: str
+    der: bytes
+
+
 def fields_of(certificate: bytes) -> list[Value]:
     """The fields of a certificate without its version: serial number, algorithm, issuer, validity, subject, and more.
 

@@ -12,7 +12,13 @@ STORE_ENTRIES_MAX = 4096
 """Keys and certificates in one store; with more it is refused. A system's trusted certificates are about 150."""
 STORE_ITERATIONS_MAX = 5_000_000
 """Iterations of a password's derivation that a store may ask for, as in Java; one that asks for more is refused."""
+STORE_SCRYPT_BLOCKS_MAX = 1 << 21
+"""Blocks of 128 bytes that one scrypt in a store may mix, 256 MiB in all; OpenSSL's default is 131,072 of them."""
 CHAIN_CERTIFICATES_MAX = 32
 """Certificates in a chain that is put together from a store; what would follow is left out."""
 DER_DEPTH_MAX = 32
 """Nested values that the search for iterations enters; what lies deeper is not looked at."""
+PRINCIPAL_MAX_CHARACTERS = 1024
+"""Type or name of a principal that an operator's function gives; with a longer one the connection is refused."""
+GSSAPI_CONTEXT_TOKENS_MAX = 8
+"""Tokens of a client until its security context stands; with more the login fails. Kerberos takes one or two."""

@@ -8,6 +8,7 @@ from random import Random
 
 from penstock.config.sasl import Sasl, SaslListener, SaslLogin
 from penstock.metadata.scram import Credentials, ScramCredential, ScramMechanism
+from penstock.security.gssapi import GssapiClient, GssapiServer, Kerberos
 from penstock.security.plain import PlainClient, PlainServer
 from penstock.security.sasl import SaslClient, SaslServer
 from penstock.security.scram import ScramClient, ScramServer
@@ -21,10 +22,17 @@ class Mechanisms:
 
     Args:
         settings: the present ones. credentials: those of SCRAM at present.
-        nonces: randomness that nobody outside may guess.
+        nonces: randomness that nobody outside may guess. kerberos: makes the contexts of GSSAPI, if there is any.
     """
 
-    def __init__(self, settings: Callable[[], Sasl], credentials: Callable[[], Credentials], nonces: Random) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], Sasl],
+        credentials: Callable[[], Credentials],
+        nonces: Random,
+        kerberos: Kerberos | None = None,
+    ) -> None:
+        self._kerberos = kerberos
         self._settings = settings
         self._credentials = credentials
         self._nonces = nonces
@@ -38,15 +46,27 @@ class Mechanisms:
         """Begins a login of a client with a mechanism that the listener has."""
         scram = ScramMechanism.named(mechanism)
         if scram is None:
-            return PlainServer(self._settings().listeners[listener].mechanisms[mechanism].users)
+            settings = self._settings().listeners[listener].mechanisms[mechanism]
+            if settings.kerberos is None:
+                return PlainServer(settings.users)
+            accept = partial(self.kerberos.acceptor, settings.kerberos)
+            return GssapiServer(accept, ends_with_ticket=settings.max_reauth_ms > 0)
         return ScramServer(scram, self._nonce(), partial(self._look_up, scram), self._decoy_key)
 
     def login(self, listener: str) -> SaslLogin | None:
         """How this node logs in on a listener of another node; None if it need not."""
         return self._settings().logins.get(listener)
 
-    def client(self, login: SaslLogin) -> SaslClient:
-        """Begins a login of this node."""
+    @property
+    def kerberos(self) -> Kerberos:
+        """What makes the contexts of GSSAPI."""
+        assert self._kerberos is not None, "a node that may speak GSSAPI is given what it needs"
+        return self._kerberos
+
+    def client(self, login: SaslLogin, host: str) -> SaslClient:
+        """Begins a login of this node at a host."""
+        if login.kerberos is not None:
+            return GssapiClient(partial(self.kerberos.initiator, login.kerberos, host))
         scram = ScramMechanism.named(login.mechanism)
         if scram is None:
             return PlainClient(login.user, login.password)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from penstock.config.java_patterns import JavaPattern
 from penstock.errors import ConfigError
 from penstock.security.authorizer import ANONYMOUS, Principal
 
@@ -19,10 +20,6 @@ RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 SPLITTER = re.compile(rf"\s*({RULE})\s*(?:,\s*|$)")
 PARSER = re.compile(RULE)
 SETTING = "ssl.principal.mapping.rules"
-NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z])")
-TOKEN = re.compile(r"\\.|\[\^?\]?|.|\\$", re.DOTALL)
-NO_LINE_END = r"[^\n\r\x85\u2028\u2029]"
-REFERENCE = re.compile(r"\\(.)|\$(?:(\d+)|\{(\w+)\})", re.DOTALL)
 
 
 class NoMatchingRule(Exception):
@@ -33,7 +30,7 @@ class NoMatchingRule(Exception):
 class Rule:
     """One rule. `pattern` None is DEFAULT: the subject as it is. `case` is L, U or empty."""
 
-    pattern: re.Pattern[str] | None = None
+    pattern: JavaPattern | None = None
     replacement: str = ""
     case: str = ""
 
@@ -41,30 +38,10 @@ class Rule:
         """The name for a subject; None if the rule does not apply."""
         if self.pattern is None:
             return subject
-        if self.pattern.fullmatch(subject) is None:
+        if not self.pattern.matches(subject):
             return None
-        name = self.pattern.sub(self._replace, subject)  # every match, as Java's replaceAll
+        name = self.pattern.replace(subject, self.replacement)  # every match, as Java's replaceAll
         return name.lower() if self.case == "L" else name.upper() if self.case == "U" else name
-
-    def _replace(self, match: re.Match[str]) -> str:
-        def part(reference: re.Match[str]) -> str:
-            literal, number, name = reference.groups()
-            if literal is not None:
-                return str(literal)
-            if name is not None:
-                return match[name] or ""
-            group, rest = self._group(number)
-            return f"${number}" if group is None else (match[group] or "") + rest
-
-        return REFERENCE.sub(part, self.replacement)
-
-    def _group(self, digits: str) -> tuple[int | None, str]:
-        """The group that `$digits` means: as many digits as there are groups for; the others are text."""
-        assert self.pattern is not None
-        for end in range(len(digits), 0, -1):
-            if int(digits[:end]) <= self.pattern.groups:
-                return int(digits[:end]), digits[end:]
-        return None, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,35 +75,9 @@ def parse_rule(text: str) -> Rule | None:
         return Rule()
     if pattern is None:
         return None
-    try:
-        compiled = re.compile(as_in_java(NAMED_GROUP.sub("(?P<", pattern)), re.ASCII)
-    except (re.error, OverflowError, RecursionError) as wrong:
-        raise ConfigError(f'{SETTING}: "{pattern}" is no regular expression here: {wrong}') from None
-    check_references(compiled, replacement)
+    compiled = JavaPattern.of(pattern, SETTING)
+    compiled.check_replacement(replacement, SETTING)
     return Rule(compiled, replacement, case)
-
-
-def as_in_java(pattern: str) -> str:
-    """A pattern whose points match what they match in Java: no end of a line of any kind, where Python knows one."""
-    parts, in_class = [], False
-    for token in TOKEN.findall(pattern):
-        if token == "." and not in_class:
-            parts.append(NO_LINE_END)
-            continue
-        if token[0] == "[" or token == "]":
-            in_class = token[0] == "["
-        parts.append(token)
-    return "".join(parts)
-
-
-def check_references(pattern: re.Pattern[str], replacement: str) -> None:
-    """Raises ConfigError for a replacement that would fail at every match."""
-    bare = REFERENCE.sub("", replacement)
-    unknown = [name for _, _, name in REFERENCE.findall(replacement) if name and name not in pattern.groupindex]
-    if "$" in bare or bare.endswith("\\") or unknown:
-        raise ConfigError(f'{SETTING}: "{replacement}" is no replacement: a group is $1 or ${{name}}, a dollar is \\$')
-    if pattern.groups == 0 and any(int(number) for _, number, _ in REFERENCE.findall(replacement) if number):
-        raise ConfigError(f'{SETTING}: "{replacement}" names a group, and "{pattern.pattern}" has none')
 
 
 def principal_of(subject: str | None, rules: MappingRules) -> Principal:

@@ -5,6 +5,9 @@ who it was. The client's side: `first()` is the first token, `evaluate(answer)` 
 `Derivation` when a key must be derived first, which is slow: the caller runs `derive()` where it may block, gives the
 key to `derived` and sends what that returns. It returns None when the login is over.
 
+Where either side has to reach the world for a token, it gives a `Slow`: the caller runs that where it may block, and
+sends what it returns.
+
 Neither draws randomness, reads a clock or keeps a connection; nonces are given. `LoginFailed` ends an exchange.
 """
 
@@ -28,6 +31,21 @@ class LoginFailed(PenstockError):
     def __init__(self, message: str, told: str = "") -> None:
         super().__init__(message)
         self.told = told
+
+
+class LoginInterrupted(LoginFailed):
+    """An exchange that failed though nothing is wrong with the credentials, as far as is known: the connection is
+    closed without an answer, which has Kafka's clients try again.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """A step of an exchange that may block: `run` returns the token that it makes, and raises LoginFailed. Never call
+    it on an event loop.
+    """
+
+    run: Callable[[], bytes] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +75,7 @@ class SaslServer(Protocol):
     user: str
     expires_at_ms: int | None
 
-    def evaluate(self, token: bytes) -> bytes:
+    def evaluate(self, token: bytes) -> bytes | Slow:
         """The answer to a token of the client. Raises LoginFailed."""
         ...
 
@@ -68,11 +86,11 @@ class SaslClient(Protocol):
     mechanism: str
     complete: bool
 
-    def first(self) -> bytes:
+    def first(self) -> bytes | Slow:
         """The token that begins the exchange."""
         ...
 
-    def evaluate(self, answer: bytes) -> bytes | Derivation | None:
+    def evaluate(self, answer: bytes) -> bytes | Slow | Derivation | None:
         """The next token, a key to derive first, or None if the login is over. Raises LoginFailed."""
         ...
 

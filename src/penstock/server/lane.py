@@ -88,15 +88,15 @@ class Completions:
 class Lane:
     """One log directory's operations. All methods run on the loop, except those of the threads.
 
-    Parameters: `disk`, the blocking disk of the directory; `completions`, for the threads' outcomes; `threads`, how
-    many to use at most (they start when first needed); `workers`, for the tasks of operations, if there are any;
-    `clock_s`, a monotonic clock in seconds.
+    Parameters: `disk`, the blocking disk of the directory, or None for a lane whose operations need none;
+    `completions`, for the threads' outcomes; `threads`, how many to use at most (they start when first needed);
+    `workers`, for the tasks of operations, if there are any; `clock_s`, a monotonic clock in seconds.
     """
 
     def __init__(
         self,
         directory: int,
-        disk: Disk,
+        disk: Disk | None,
         completions: Completions,
         *,
         threads: int,
@@ -107,7 +107,7 @@ class Lane:
         self.directory = directory
         self.inline_operations = 0
         self.lane_operations = 0
-        self._disk = disk
+        self._disk: Any = disk
         self._completions = completions
         self._workers = workers
         self._threads_max = threads

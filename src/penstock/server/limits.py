@@ -105,6 +105,8 @@ EMPTY_RECORDS_MAX = 32
 """TLS records in which the other side sends no bytes but asks for new keys and the like, besides one in a thousand."""
 HANDSHAKE_STEPS_MAX = 10_000
 """Steps of TLS handshakes that wait for a thread; with more waiting, a new connection is closed."""
+LOGIN_THREADS = 4
+"""Steps of logins that may block and run at once, one of this node's own among them; further ones wait."""
 STORE_LOOK_S = 2.0
 """How often the files of key and trust stores are looked at for a change."""
 

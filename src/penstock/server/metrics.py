@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from penstock.node.login_steps import LOGIN_LANE
 from penstock.node.metrics import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Sample
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
     yield Sample("penstock_clock_drift_ms", GAUGE, text, shell.clock.wall.ahead_ms)
     text = "Time in which the process was to run and did not."
     yield Sample("penstock_process_stopped_ms_total", COUNTER, text, shell.clock.wall.stopped_ms)
-    lanes = [(lane, {"directory": str(index)}) for index, lane in shell.lanes.items()]
+    lanes = [
+        (lane, {"directory": "logins" if index == LOGIN_LANE else str(index)})
+        for index, lane in shell.lanes.items()
+        if index != LOGIN_LANE or lane.lane_operations
+    ]
     for lane, labels in lanes:
         text = "Operations run on the loop."
         yield Sample("penstock_lane_inline_operations_total", COUNTER, text, lane.inline_operations, labels)

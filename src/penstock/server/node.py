@@ -6,13 +6,14 @@ from typing import Any, Protocol
 
 from penstock.log.disk import Operation
 from penstock.node.effects import Effect
+from penstock.security.certificates import Shown
 
 
 class Node(Protocol):
     """The state machine that the shell runs; `penstock.node.broker.Broker` is one."""
 
     def connected(
-        self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None, *, since_ms: int = -1
+        self, connection: int, listener: str, peer: str, now_ms: int, shown: Shown | None = None, *, since_ms: int = -1
     ) -> None: ...
 
     def connection_delay_ms(self, address: str, now_ms: int) -> int: ...

@@ -35,6 +35,7 @@ from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
 from penstock.server.metrics import process_samples, shell_samples, tls_samples
 from penstock.server.pace import Pace
+from penstock.server.plugging import plugged_of
 from penstock.server.shell import Shell
 from penstock.server.tls import Tls
 from penstock.server.workers import Workers
@@ -156,6 +157,7 @@ class Server:
     def _open(self) -> None:
         settings = self.settings
         limits = ShellLimits.of(settings, descriptor_limit())
+        plugged = plugged_of(settings)
         tls = self._tls = Tls(settings, asyncio.get_running_loop())
         self._listeners = bind_all(settings.listener_endpoints, limits.receive_buffer_bytes)
         self._directories = Directories(settings, durable=self._durable, descriptors_max=limits.files_max)
@@ -169,6 +171,7 @@ class Server:
             work_ms=work_ms,
             wall=self._clock.wall,
             nonces=SystemRandom(),
+            plugged=plugged,
         )
         broker = self.broker
         broker.state.check_stores = tls.check

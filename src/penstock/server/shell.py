@@ -21,8 +21,9 @@ from penstock.events import RateLimit, events
 from penstock.log.disk import Disk, Operation
 from penstock.node.effects import Effect, LetIn, PauseReading, ResumeReading, Run, Send
 from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
+from penstock.node.login_steps import LOGIN_LANE
 from penstock.protocol.frames import foreign_protocol
-from penstock.security.certificates import subject_of
+from penstock.security.certificates import Shown, subject_of
 from penstock.security.stores.der import DerError
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock
@@ -30,7 +31,7 @@ from penstock.server.closed_later import ClosedLater
 from penstock.server.connection import Pause, Receiver, SocketConnection
 from penstock.server.histogram import Histogram
 from penstock.server.lane import Completions, Lane
-from penstock.server.limits import CLOSE_LINGER_MS, RECEIVE_BUFFER_BYTES, ShellLimits
+from penstock.server.limits import CLOSE_LINGER_MS, LOGIN_THREADS, RECEIVE_BUFFER_BYTES, ShellLimits
 from penstock.server.links import LINK_EFFECTS, Links
 from penstock.server.node import Node
 from penstock.server.transport import Transports, plain
@@ -113,6 +114,7 @@ class Shell:
             each.index: Lane(each.index, each.blocking_disk, self.completions, threads=lane_threads, workers=workers)
             for each in directories
         }
+        self.lanes[LOGIN_LANE] = Lane(LOGIN_LANE, None, self.completions, threads=LOGIN_THREADS)
         self.workers = workers
         self._resident_disks: dict[int, SliceDisk] = {}
         for directory in directories:
@@ -353,15 +355,15 @@ class Shell:
         return self.node.received
 
     def established(self, connection: SocketConnection) -> None:
-        """Tells the node of a client, with the subject of its certificate if it showed one."""
+        """Tells the node of a client, with the certificate that it has shown, if any."""
         certificate = connection.transport.certificate
         try:
-            subject = None if certificate is None else subject_of(certificate)
+            shown = None if certificate is None else Shown(subject_of(certificate), certificate)
         except DerError as error:
             self.refuse(connection, f"the subject of its certificate cannot be read: {error}")
             return
         number, since_ms = connection.number, connection.frame_since_ms
-        self.node.connected(number, connection.listener, connection.peer, self.now_ms, subject, since_ms=since_ms)
+        self.node.connected(number, connection.listener, connection.peer, self.now_ms, shown, since_ms=since_ms)
 
     def frame_too_large(self, size_bytes: int) -> str:
         """The reason for closing a client's connection whose frame is larger than socket.request.max.bytes."""

@@ -15,7 +15,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from penstock.client.security import NAMES, PREFIXES, ClientSecurity, client_security
+from penstock.client.security import NAMES, PREFIXES, SASL_MECHANISM, UNSECURED, ClientSecurity, client_security
+from penstock.config.broker.sasl import GSSAPI
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 
@@ -35,10 +36,13 @@ def security_of(options: Mapping[str, str]) -> ClientSecurity:
     Raises ConfigError, which names the option and shows no secret.
     """
     given = {name.lower().removeprefix(KAFKA): text for name, text in options.items() if is_security(name)}
+    asked = given.get(SASL_MECHANISM, "").strip().upper() == GSSAPI
     try:
-        security = client_security(given, KAFKA)
+        security = UNSECURED if asked else client_security(given, KAFKA)
     except ConfigError as error:
         raise ConfigError(f"option {error}") from None
+    if asked or (security.login is not None and security.login.kerberos is not None):
+        raise ConfigError(f"option {KAFKA}{SASL_MECHANISM} = {GSSAPI} is not supported: take PLAIN or SCRAM-SHA-512")
     for name in security.unknown:
         raise ConfigError(f"unknown option {KAFKA}{name}{did_you_mean(name, NAMES)}")
     if security.unused:

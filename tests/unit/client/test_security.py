@@ -10,11 +10,14 @@ import pytest
 
 from penstock.client.property_files import client_properties
 from penstock.client.security import NAMES, UNSECURED, ClientSecurity, Login, client_security
+from penstock.config.kerberos import KerberosLogin
+from penstock.config.values import Password
 from penstock.errors import ConfigError
 
 SECRET = "s3cret-canary"
 SCRAM = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{SECRET}";'
 PLAIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{SECRET}";'
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;"
 SECURED = {
     "security.protocol": "SASL_SSL",
     "sasl.mechanism": "SCRAM-SHA-512",
@@ -70,7 +73,15 @@ def test_no_secret_is_in_the_error_for_a_jaas_configuration(text: str) -> None:
     ("changes", "why"),
     [
         ({"security.protocol": "TLS"}, "security.protocol = TLS is not known: it must be one of PLAINTEXT, SSL"),
-        ({"sasl.mechanism": None}, "sasl.mechanism is missing (Kafka's default, GSSAPI, is not supported)"),
+        ({"sasl.mechanism": None}, "has the login module of SCRAM, and kafka.sasl.mechanism is GSSAPI"),
+        (
+            {"sasl.mechanism": None, "sasl.jaas.config": None},
+            "who logs in by GSSAPI, Kafka's default where kafka.sasl.",
+        ),
+        (
+            {"sasl.mechanism": "GSSAPI", "sasl.jaas.config": KERBEROS},
+            "kafka.sasl.kerberos.service.name is missing",
+        ),
         ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism = OAUTHBEARER is not supported: it must be one of PLAIN"),
         ({"sasl.jaas.config": None}, "sasl.jaas.config is missing: it says who logs in by SCRAM-SHA-512"),
         ({"sasl.jaas.config": PLAIN}, "has the login module of PLAIN, and kafka.sasl.mechanism is SCRAM-SHA-512"),
@@ -149,3 +160,15 @@ def test_references_stay_text_without_a_file() -> None:
 
 def test_equal_securities_are_equal_whatever_was_unused() -> None:
     assert replace(UNSECURED, unused=("ssl.protocol",)) == ClientSecurity()
+
+
+def test_tickets_are_those_of_a_cache_or_got_with_a_keytab() -> None:
+    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.service.name": "kafka", "sasl.jaas.config": KERBEROS}
+    cache = client_security(given)
+    assert cache.login == Login("GSSAPI", "", Password(""), kerberos=KerberosLogin("", "kafka"))
+    assert (cache.unused, cache.unknown) == ((), ())
+    assert client_security(cache.properties) == cache
+    assert pickle.loads(pickle.dumps(cache)) == cache
+    keytab = KERBEROS.replace("useTicketCache=true", 'useKeyTab=true keyTab="/a" principal="a@R"')
+    login = client_security({**given, "sasl.jaas.config": keytab}).login
+    assert login == Login("GSSAPI", "a@R", Password(""), kerberos=KerberosLogin("a@R", "kafka", keytab="/a"))

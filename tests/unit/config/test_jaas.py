@@ -87,9 +87,7 @@ def test_what_is_malformed_is_refused_by_the_name_of_the_setting(text: str) -> N
     assert "canary" not in str(wrong.value)
 
 
-@pytest.mark.parametrize(
-    "module", ["com.sun.security.auth.module.JndiLoginModule", "com.sun.security.auth.module.Krb5LoginModule", "Mine"]
-)
+@pytest.mark.parametrize("module", ["com.sun.security.auth.module.JndiLoginModule", "Mine"])
 def test_other_login_modules_do_not_exist(module: str) -> None:
     with pytest.raises(ConfigError, match="no login module"):
         parse(f"{module} required;")

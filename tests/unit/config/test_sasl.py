@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.config.jaas import PLAIN_MODULE, SCRAM_MODULE
-from penstock.config.sasl import SaslLogin
+from penstock.config.jaas import KERBEROS_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from penstock.config.kerberos import KerberosLogin
+from penstock.config.sasl import Sasl, SaslLogin
 from penstock.config.server import Settings
 from penstock.errors import ConfigError
 
@@ -83,7 +84,7 @@ def test_users_may_change_while_the_node_runs() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"sasl.enabled.mechanisms": None}, "GSSAPI is not supported: it must be one of PLAIN"),
+        ({"sasl.enabled.mechanisms": None}, "clients.gssapi.sasl.jaas.config is missing: GSSAPI on listener CLIENTS"),
         ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
         ({"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA256"}, "did you mean SCRAM-SHA-256"),
         ({"sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms is empty"),
@@ -92,7 +93,7 @@ def test_users_may_change_while_the_node_runs() -> None:
         ({"listener.name.clients.plain.sasl.jaas.config": f"{PLAIN_MODULE} required"}, "must end with a semicolon"),
         ({"sasl.jaas.config": USERS}, "sasl.jaas.config belongs to no mechanism of a listener"),
         ({"listener.name.clients.sasl.jaas.config": USERS}, "belongs to no mechanism of a listener"),
-        ({"sasl.mechanism.inter.broker.protocol": None}, "sasl.mechanism.inter.broker.protocol: GSSAPI"),
+        ({"sasl.mechanism.inter.broker.protocol": None}, "nodes.gssapi.sasl.jaas.config is missing"),
         ({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, "nodes.scram-sha-256.sasl.jaas.config is missing"),
         (
             {"listener.name.nodes.plain.sasl.jaas.config": f"{PLAIN_MODULE} required;"},
@@ -125,3 +126,57 @@ def test_a_listener_may_be_called_as_a_mechanism_is() -> None:
     ).sasl
     assert list(sasl.listeners) == ["PLAIN", "SASL"]
     assert sasl.logins == {"PLAIN": SaslLogin("PLAIN", "node", "canary")}
+
+
+KERBEROS = 'required useKeyTab=true storeKey=true keyTab="/keys" principal="kafka/host@ACME"'
+OF_GSSAPI = {
+    "sasl.enabled.mechanisms": "GSSAPI",
+    "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+    "sasl.mechanism.controller.protocol": "GSSAPI",
+    "sasl.kerberos.service.name": "kafka",
+    **{
+        f"listener.name.{name}.gssapi.sasl.jaas.config": f"{KERBEROS_MODULE} {KERBEROS};"
+        for name in ("clients", "nodes", "controller")
+    },
+}
+
+
+def of_gssapi(module: str, **more: str | None) -> Sasl:
+    """The settings of GSSAPI on all listeners, with this login module for clients."""
+    name = "listener.name.clients.gssapi.sasl.jaas.config"
+    changes = {**dict.fromkeys(OF_LISTENERS), **OF_GSSAPI, name: f"{KERBEROS_MODULE} {module};"}
+    return settings(**{**changes, **more}).sasl
+
+
+def test_gssapi_has_a_key_on_each_listener_and_tickets_between_nodes() -> None:
+    sasl = of_gssapi(KERBEROS)
+    login = KerberosLogin("kafka/host@ACME", "kafka", keytab="/keys")
+    assert {each.mechanisms["GSSAPI"].kerberos for each in sasl.listeners.values()} == {login}
+    assert sasl.logins["NODES"] == SaslLogin("GSSAPI", "kafka/host@ACME", "", login)
+
+
+def test_the_machines_keytab_is_taken_where_none_is_named() -> None:
+    sasl = of_gssapi('required useKeyTab=true principal="kafka/host@ACME" serviceName=kafka')
+    assert sasl.listeners["CLIENTS"].mechanisms["GSSAPI"].kerberos == KerberosLogin("kafka/host@ACME", "kafka", "")
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        ("required", "must have useKeyTab=true"),
+        ("required useTicketCache=true", "must have useKeyTab=true"),
+        ("required useKeyTab=yes", "usekeytab must be true or false"),
+        ("required useKeyTab=true", "has no principal, such as kafka/host@REALM"),
+        ('required useKeyTab=true principal="a@b@c"', "malformed"),
+        (f"{KERBEROS} serviceName=other", "has serviceName other, and sasl.kerberos.service.name is kafka"),
+        (f"{KERBEROS} useFirstPass=true", "the option useFirstPass of the login module means nothing here"),
+    ],
+)
+def test_a_login_module_of_kerberos_that_could_not_work_stops_the_start(module: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        of_gssapi(module)
+
+
+def test_a_service_must_have_a_name() -> None:
+    with pytest.raises(ConfigError, match=r"sasl\.kerberos\.service\.name is missing"):
+        of_gssapi(KERBEROS, **{"sasl.kerberos.service.name": None})

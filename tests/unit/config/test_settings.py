@@ -212,7 +212,7 @@ def test_each_kind_of_node_can_be_configured(base: dict[str, str]) -> None:
         (
             NODE,
             {"listeners": "SASL_SSL://:1,CONTROLLER://:2", "security.inter.broker.protocol": "SASL_SSL"},
-            "is not supported",
+            "sasl_ssl.gssapi.sasl.jaas.config is missing",
         ),
         (NODE, {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners cannot use 0.0.0.0"),
         (NODE, {"advertised.listeners": "SSL://h:9092"}, "which is not in listeners (PLAINTEXT, CONTROLLER)"),

@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 from support.broker import Node
+from support.gss import ALICE, ToyContext, ToyKerberos
 from support.logins import PASSWORDS, SECURED, add_scram, secured
 
+from penstock.config.jaas import KERBEROS_MODULE
+from penstock.config.kerberos import KerberosLogin
 from penstock.config.sasl import Sasl, SaslLogin
 from penstock.metadata.persistent import PersistentMap
 from penstock.node.effects import Dial, Effect, HangUp, Run, SendTo
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.peer_logins import PeerLogins
+from penstock.node.plugged import Plugged
 from penstock.node.timers import TimerWheel
 from penstock.protocol.messages.metadata_request import MetadataRequest
+from penstock.security.gssapi import GssError
 from penstock.security.mechanisms import Mechanisms
 
 PEER = Peer(2, "127.0.0.1", 9092, SECURED)
@@ -25,10 +30,14 @@ DELAY_MS = 100
 class Caller:
     """The calling end, connected to a whole node that is asked."""
 
-    def __init__(self, node: Node, mechanism: str, password: str | None = None) -> None:
+    def __init__(
+        self, node: Node, mechanism: str, password: str | None = None, kerberos: ToyKerberos | None = None
+    ) -> None:
         self.node = node
         login = SaslLogin(mechanism, "alice", PASSWORDS["alice"] if password is None else password)
-        mechanisms = Mechanisms(lambda: Sasl({}, {SECURED: login}), PersistentMap, Random(2))
+        if kerberos is not None:
+            login = SaslLogin(mechanism, ALICE.principal, "", ALICE)
+        mechanisms = Mechanisms(lambda: Sasl({}, {SECURED: login}), PersistentMap, Random(2), kerberos)
         self.effects: list[Effect] = []
         self.timers = TimerWheel()
         logins = PeerLogins(mechanisms, self.effects.append, 0)
@@ -143,3 +152,32 @@ def test_a_renewal_that_fails_gives_up_the_link() -> None:
     caller.call()
     caller.advance(1_000)
     assert "cannot log in" in str(caller.answers[-1][1])
+
+
+GSSAPI = {
+    "sasl__enabled__mechanisms": "GSSAPI",
+    "sasl__kerberos__service__name": "kafka",
+    "listener__name__secured__gssapi__sasl__jaas__config": f"{KERBEROS_MODULE} required useKeyTab=true "
+    'principal="kafka/127.0.0.1@ACME";',
+}
+
+
+def test_a_link_logs_in_with_a_ticket_for_the_host_that_it_goes_to() -> None:
+    kerberos = ToyKerberos()
+    caller = Caller(secured(plugged=Plugged(kerberos=kerberos), **GSSAPI), "GSSAPI", kerberos=kerberos)
+    caller.call()
+    ((answer, reason),) = caller.answers
+    assert (answer.controller_id, reason) == (1, None)
+    (ticket,) = kerberos.seen
+    assert ticket.startswith(b"ticket alice@ACME for kafka/127.0.0.1@ACME ")
+
+
+def test_a_link_without_a_ticket_ends_the_calls_and_says_why() -> None:
+    class Down(ToyKerberos):
+        def initiator(self, login: KerberosLogin, host: str) -> ToyContext:
+            raise GssError("Cannot contact any KDC for realm 'ACME'")
+
+    caller = Caller(secured(plugged=Plugged(kerberos=ToyKerberos()), **GSSAPI), "GSSAPI", kerberos=Down())
+    caller.call()
+    caller.advance(2 * DELAY_MS)
+    assert "this node cannot log in: GSSAPI: Cannot contact any KDC" in str(caller.answers[0][1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from penstock.security.certificates import distinguished_name, facts_of, issuer_and_subject
 from penstock.security.limits import STORE_ITERATIONS_MAX, STORE_MAX_BYTES
 from penstock.security.stores.der import DerError, iterations_allowed
+from penstock.security.stores.pem import BLOCK, private_key
 from penstock.security.stores.reading import key_of, read_store
 from penstock.security.stores.store import KeyAndChain, Store, StoreError
 
@@ -159,3 +162,42 @@ def test_what_lacks_the_fields_of_a_certificate_is_none(data: bytes) -> None:
     for read in (issuer_and_subject, facts_of):
         with pytest.raises(DerError):
             read(data)
+
+
+def encoded(tag: int, content: bytes) -> bytes:
+    return bytes([tag, len(content)]) + content
+
+
+def scrypt(cost: int, block: int, parallelism: int) -> bytes:
+    """A key whose password goes through scrypt (RFC 7914), as far as its parameters go."""
+    numbers = b"".join(encoded(0x02, each.to_bytes(5, "big")) for each in (cost, block, parallelism))
+    return encoded(0x30, encoded(0x06, b"\x2a\x03") + encoded(0x30, encoded(0x04, b"salt") + numbers))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "allowed"),
+    [
+        ((16384, 8, 1), True),
+        ((1 << 18, 8, 1), True),
+        ((1 << 19, 8, 1), False),
+        ((2, 1 << 31, 1), False),
+        ((2, 8, 1 << 30), False),
+    ],
+)
+def test_the_cost_of_scrypt_is_bounded(numbers: tuple[int, int, int], allowed: bool) -> None:
+    assert iterations_allowed(scrypt(*numbers)) is allowed
+
+
+def test_a_key_with_scrypt_as_openssl_writes_it_is_read(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl")
+    path = tmp_path / "key.pem"
+    curve = ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+    plain = subprocess.run([openssl, "genpkey", *curve], check=True, capture_output=True).stdout
+    words = ("-topk8", "-scrypt", "-passout", "pass:sesame", "-out", str(path))
+    subprocess.run([openssl, "pkcs8", *words], input=plain, check=True, capture_output=True)
+    block = BLOCK.search(path.read_bytes())
+    assert block is not None
+    key = load_der_private_key(private_key(block[0], block["body"], "sesame"), None)
+    assert isinstance(key, EllipticCurvePrivateKey)

@@ -17,6 +17,7 @@ from support.lane_tasks import Running
 
 from penstock.log.disk import Disk, FileSlice, Operation
 from penstock.node.effects import Effect, Send
+from penstock.security.certificates import Shown
 from penstock.server.clock import Clock
 from penstock.server.disk import BlockingDisk
 from penstock.server.limits import ShellLimits
@@ -58,9 +59,9 @@ class FakeNode:
         return [Send(connection, [framed(frame)])]
 
     def connected(
-        self, connection: int, listener: str, peer: str, now_ms: int, subject: str | None = None, *, since_ms: int = -1
+        self, connection: int, listener: str, peer: str, now_ms: int, shown: Shown | None = None, *, since_ms: int = -1
     ) -> None:
-        self.subjects[connection] = subject
+        self.subjects[connection] = None if shown is None else shown.subject
         self.waited_ms[connection] = now_ms - since_ms
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:

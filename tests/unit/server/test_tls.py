@@ -28,7 +28,8 @@ from penstock.client.tls import (
 )
 from penstock.config.server import Settings
 from penstock.errors import ConfigError
-from penstock.node.certified import Certified
+from penstock.node.identities import Identities
+from penstock.node.plugged import NOTHING_PLUGGED
 from penstock.server.metrics import tls_samples
 from penstock.server.tls import ListenerTls, Tls
 from tests.support.tls import PASSWORD, SERVERS_ONLY, Authority, KeyStore, tls_settings
@@ -295,7 +296,7 @@ def test_a_node_does_not_start_with_what_it_cannot_use(
     settings = settings_of(authority.store("node"), **extra)
     if sentence is None:
         with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules"):
-            Certified(settings)
+            Identities(lambda: settings, NOTHING_PLUGGED)
         return
     with pytest.raises(ConfigError, match=sentence) as raised:
         Watched(settings)

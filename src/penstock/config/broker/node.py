@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.config.checks import distinct, quorum_voters, servers, some_distinct
+from penstock.config.principal_builder import KAFKA_BUILDER, builder_name, remote_builder_name
 from penstock.config.setting import CLUSTER, PER_BROKER, Group, Setting
 from penstock.config.values import BOOLEAN, CLASS, INT, LIST, LONG, MINUTE_MS, STRING, MiB
 
@@ -51,9 +52,14 @@ class NodeSettings(Group):
     principal_builder_class = Setting(
         "principal.builder.class",
         CLASS,
-        default="org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        default=KAFKA_BUILDER,
         dynamic=PER_BROKER,
-    ).documented("Who names the principal of a connection.")
+        check=builder_name,
+        remote=remote_builder_name,
+    ).documented(
+        "Who names the principal of a connection: Kafka's own builder, or MODULE:FUNCTION, a function in Python that "
+        "is given the session and stands in the properties file only."
+    )
     metric_reporters = Setting(
         "metric.reporters",
         LIST,

@@ -6,10 +6,11 @@ Bytes are hostile: a length is checked against what is there, and nothing is cop
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import takewhile
+from math import prod
 from typing import NamedTuple
 
-from penstock.security.limits import DER_DEPTH_MAX, STORE_ITERATIONS_MAX
+from penstock.security.limits import DER_DEPTH_MAX, STORE_ITERATIONS_MAX, STORE_SCRYPT_BLOCKS_MAX
 
 INTEGER = 0x02
 BIT_STRING = 0x03
@@ -19,6 +20,7 @@ SEQUENCE = 0x30
 SET = 0x31
 CONSTRUCTED = 0x20
 LENGTH_BYTES_MAX = 4
+SCRYPT_NUMBERS = 3
 
 
 class DerError(ValueError):
@@ -95,22 +97,31 @@ def object_identifier(content: bytes | memoryview) -> str:
 
 def iterations_allowed(data: bytes | memoryview) -> bool:
     """Whether all derivations of keys together, as far as they lie in the open, ask for no more than
-    STORE_ITERATIONS_MAX rounds.
+    STORE_ITERATIONS_MAX rounds, and each scrypt for no more than STORE_SCRYPT_BLOCKS_MAX blocks.
 
-    Their parameters have the salt, an OCTET STRING, and then the number of rounds (PKCS#5, PKCS#12).
+    Their parameters have the salt, an OCTET STRING, and then the number of rounds (PKCS#5, PKCS#12), or for scrypt
+    cost, size of blocks and parallelism (RFC 7914), which multiply.
     """
-    return sum(derivations(memoryview(data), DER_DEPTH_MAX)) <= STORE_ITERATIONS_MAX
+    rounds = 0
+    for numbers in derivations(memoryview(data), DER_DEPTH_MAX):
+        rounds += numbers[0]
+        if len(numbers) == SCRYPT_NUMBERS and prod(numbers) > STORE_SCRYPT_BLOCKS_MAX:
+            return False
+    return rounds <= STORE_ITERATIONS_MAX
 
 
-def derivations(data: memoryview, depth: int) -> Iterator[int]:
-    """The numbers of rounds in values nested at most `depth` deep; what is no DER has none."""
+def derivations(data: memoryview, depth: int) -> Iterator[list[int]]:
+    """The numbers that follow an OCTET STRING, in values nested at most `depth` deep; what is no DER has none."""
     try:
         found = list(values(data))
     except DerError:
         return
-    for before, value in pairwise(found):
-        if before.tag == OCTET_STRING and value.tag == INTEGER:
-            yield int.from_bytes(value.content, "big")
+    for position, value in enumerate(found):
+        if value.tag == OCTET_STRING:
+            following = takewhile(lambda each: each.tag == INTEGER, found[position + 1 : position + 1 + SCRYPT_NUMBERS])
+            numbers = [int.from_bytes(each.content, "big") for each in following]
+            if numbers:
+                yield numbers
     for value in found:
         if depth and (value.tag & CONSTRUCTED or value.tag == OCTET_STRING):
             yield from derivations(value.content, depth - 1)
