@@ -32,6 +32,7 @@ COMMANDS = {
     "groups": "penstock.cli.groups",
     "transactions": "penstock.cli.transactions",
     "users": "penstock.cli.users",
+    "tokens": "penstock.cli.tokens",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
     "generate": "penstock.cli.generate",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.errors import PenstockError
+from penstock.metadata.delegation_tokens import DelegationToken, with_changes
 from penstock.metadata.features import check_level
 from penstock.metadata.image import (
     EMPTY,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
     from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
     from penstock.protocol.messages.metadata.config_record import ConfigRecord
+    from penstock.protocol.messages.metadata.delegation_token_record import DelegationTokenRecord
     from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
     from penstock.protocol.messages.metadata.fence_broker_record import FenceBrokerRecord
     from penstock.protocol.messages.metadata.no_op_record import NoOpRecord
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.register_broker_record import RegisterBrokerRecord
     from penstock.protocol.messages.metadata.register_controller_record import RegisterControllerRecord
     from penstock.protocol.messages.metadata.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+    from penstock.protocol.messages.metadata.remove_delegation_token_record import RemoveDelegationTokenRecord
     from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
     from penstock.protocol.messages.metadata.remove_user_scram_credential_record import (
         RemoveUserScramCredentialRecord,
@@ -60,8 +63,6 @@ MIGRATION_STATES_WITHOUT_ZOOKEEPER = (0, 3)
 
 REFUSED: Mapping[str, str] = {
     "ClientQuotaRecord": "client quotas are not supported yet; delete them with kafka-configs --delete-config",
-    "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens",
-    "RemoveDelegationTokenRecord": "delegation tokens are not supported yet",
 }
 """Records that this version cannot act upon, and what to do about them."""
 
@@ -114,6 +115,7 @@ class MetadataDelta:
         next_producer_id: or None.
         acls: by id; None where one is gone.
         scram_credentials: by (mechanism, user); None where one is gone.
+        delegation_tokens: by id; None where one is gone.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -127,6 +129,7 @@ class MetadataDelta:
         self.next_producer_id: int | None = None
         self.acls: dict[UUID, Acl | None] = {}
         self.scram_credentials: dict[tuple[int, str], ScramCredential | None] = {}
+        self.delegation_tokens: dict[str, DelegationToken | None] = {}
         self._topic_ids: dict[str, UUID | None] = {}
         self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
 
@@ -175,6 +178,7 @@ class MetadataDelta:
             partition_count=partition_count,
             acls=base.acls.with_changes(self.acls) if self.acls else base.acls,
             scram_credentials=credentials,
+            delegation_tokens=with_changes(base.delegation_tokens, self.delegation_tokens),
         )
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
@@ -417,6 +421,16 @@ def replay_remove_user_scram_credential(delta: MetadataDelta, record: RemoveUser
     delta.scram_credentials[record.mechanism, record.name] = None
 
 
+def replay_delegation_token(delta: MetadataDelta, record: DelegationTokenRecord) -> None:
+    if not all(":" in principal for principal in (record.owner, record.requester, *record.renewers)):
+        raise MetadataError(f"DelegationTokenRecord {record.token_id} has a principal without a type")
+    delta.delegation_tokens[record.token_id] = DelegationToken.of(record)
+
+
+def replay_remove_delegation_token(delta: MetadataDelta, record: RemoveDelegationTokenRecord) -> None:
+    delta.delegation_tokens[record.token_id] = None
+
+
 def replay_no_op(delta: MetadataDelta, record: NoOpRecord) -> None:
     """Changes nothing, by definition."""
 
@@ -441,6 +455,8 @@ REPLAYED: Mapping[str, Callable[[MetadataDelta, Any], None]] = {
     "ZkMigrationStateRecord": replay_zk_migration_state,
     "UserScramCredentialRecord": replay_user_scram_credential,
     "RemoveUserScramCredentialRecord": replay_remove_user_scram_credential,
+    "DelegationTokenRecord": replay_delegation_token,
+    "RemoveDelegationTokenRecord": replay_remove_delegation_token,
     "NoOpRecord": replay_no_op,
 }
 """Replays by record name."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from penstock.metadata.delegation_tokens import DelegationTokens
 from penstock.metadata.persistent import PersistentMap
 from penstock.metadata.scram import Credentials
 from penstock.protocol.acls import Acl, AclFilter, PatternType, ResourceType
@@ -265,6 +266,7 @@ class MetadataImage:
         configs: by (Kafka's resource type id, resource name); a resource without overrides is not listed.
         next_producer_id: the first id that no block has taken yet.
         scram_credentials: by (code of the mechanism, user).
+        delegation_tokens: by id.
     """
 
     offset: int = -1
@@ -280,6 +282,7 @@ class MetadataImage:
     partition_count: int = 0
     acls: AclsImage = field(default_factory=AclsImage)
     scram_credentials: Credentials = field(default_factory=PersistentMap)
+    delegation_tokens: DelegationTokens = field(default_factory=PersistentMap)
 
     @property
     def metadata_version(self) -> int:

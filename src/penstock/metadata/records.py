@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 from penstock.errors import ProtocolError, StorageError
+from penstock.metadata.delegation_tokens import DelegationToken
 from penstock.metadata.features import METADATA_VERSION, MetadataVersion
 from penstock.metadata.image import BrokerRegistration, ControllerRegistration, MetadataImage, TopicImage
 from penstock.metadata.result import MetadataMessage
@@ -63,7 +64,7 @@ def decode_records(values: Iterable[bytes], path: str) -> Sequence[MetadataMessa
 
 def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
     """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, producer ids, ACLs,
-    SCRAM credentials.
+    SCRAM credentials, delegation tokens.
     """
     if METADATA_VERSION in image.features:
         yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=image.features[METADATA_VERSION])
@@ -84,6 +85,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
         yield acl_record(UUID(int=number), acl)
     for (mechanism, user), credential in image.scram_credentials.items():
         yield credential.record(user, mechanism)
+    yield from map(DelegationToken.record, image.delegation_tokens.values())
 
 
 def acl_record(acl_id: UUID, acl: Acl) -> AccessControlEntryRecord:

@@ -54,6 +54,7 @@ from penstock.node.gate import AuditedGate, Gate, authorizer_of
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
+from penstock.node.mechanisms import mechanisms_of
 from penstock.node.metrics import Sample, TopicMetrics, login_samples, request_samples
 from penstock.node.opening import opening
 from penstock.node.outgoing import Outgoing, Peer
@@ -75,7 +76,6 @@ from penstock.raft.effects import Target
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
 from penstock.security.authorizer import Authorizer
-from penstock.security.mechanisms import Mechanisms
 from penstock.security.principals import NoMatchingRule
 
 
@@ -122,9 +122,7 @@ class Broker:
         state = self.state = NodeState(settings, metadata_directory)
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
-        mechanisms = Mechanisms(
-            lambda: state.settings.sasl, lambda: self.quorum.metadata.scram_credentials, nonces or random
-        )
+        mechanisms = mechanisms_of(state, scheduler, lambda: self.quorum.metadata.scram_credentials, nonces or random)
         self.calls = Calls(
             state,
             scheduler,

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ErrorCode, ProtocolError
+from penstock.errors import ErrorCode, NotResident, ProtocolError
 from penstock.node.effects import Chunk, LetIn
 from penstock.node.exit import Exit
 from penstock.node.journal import Journal
@@ -173,7 +173,11 @@ class Logins:
     def _bare_token(self, connection: Connection, login: Login, token: bytes) -> None:
         """A token without a header, and its answer, after a handshake of version 0."""
         try:
-            answer, _ = self._evaluate(connection, login, token)
+            try:
+                answer, _ = self._evaluate(connection, login, token)
+            except NotResident as missing:  # a bare token is no request that could wait for a lane
+                missing.was_read(missing.read(None))
+                answer, _ = self._evaluate(connection, login, token)
         except LoginFailed as failed:
             connection.frame_bytes -= len(token)
             self._fail(connection, login, str(failed), None)
@@ -244,7 +248,7 @@ class Logins:
 
     def _succeed(self, connection: Connection, login: Login, server: SaslServer) -> int:
         """The client is logged in. For how many ms; 0: for ever."""
-        principal = Principal(USER, server.user)
+        principal = Principal(USER, server.user, server.token_authenticated)
         if login.again and principal != connection.principal:
             raise LoginFailed(
                 "another principal than before",

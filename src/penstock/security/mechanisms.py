@@ -10,7 +10,8 @@ from penstock.config.sasl import Sasl, SaslListener, SaslLogin
 from penstock.metadata.scram import Credentials, ScramCredential, ScramMechanism
 from penstock.security.plain import PlainClient, PlainServer
 from penstock.security.sasl import SaslClient, SaslServer
-from penstock.security.scram import ScramClient, ScramServer
+from penstock.security.scram import ScramClient, ScramServer, TokenCredential
+from penstock.security.tokens import TokenLogins, TokenSource
 
 NONCE_BITS = 160
 DECOY_KEY_BITS = 256
@@ -21,13 +22,20 @@ class Mechanisms:
 
     Args:
         settings: the present ones. credentials: those of SCRAM at present.
-        nonces: randomness that nobody outside may guess.
+        nonces: randomness that nobody outside may guess. tokens: where delegation tokens are; None: there are none.
     """
 
-    def __init__(self, settings: Callable[[], Sasl], credentials: Callable[[], Credentials], nonces: Random) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], Sasl],
+        credentials: Callable[[], Credentials],
+        nonces: Random,
+        tokens: TokenSource | None = None,
+    ) -> None:
         self._settings = settings
         self._credentials = credentials
         self._nonces = nonces
+        self._tokens = None if tokens is None else TokenLogins(tokens, nonces)
         self._decoy_key = nonces.getrandbits(DECOY_KEY_BITS).to_bytes(DECOY_KEY_BITS // 8, "big")
 
     def of(self, listener: str) -> SaslListener | None:
@@ -55,6 +63,10 @@ class Mechanisms:
     def _nonce(self) -> str:
         return f"{self._nonces.getrandbits(NONCE_BITS):040x}"
 
-    def _look_up(self, mechanism: ScramMechanism, user: str, token: bool) -> ScramCredential | None:
-        """A user's credential. There are no delegation tokens yet."""
-        return None if token else self._credentials().get((int(mechanism), user))
+    def _look_up(
+        self, mechanism: ScramMechanism, user: str, is_token: bool
+    ) -> ScramCredential | TokenCredential | None:
+        """The credential of a user or a delegation token. Raises NotResident, see `security.tokens`."""
+        if is_token:
+            return None if self._tokens is None else self._tokens.look_up(mechanism, user)
+        return self._credentials().get((int(mechanism), user))

@@ -13,6 +13,7 @@ from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
 from penstock.config.broker.sasl import SaslSettings
 from penstock.config.broker.tls import TlsSettings
+from penstock.config.broker.tokens import TokenSettings
 from penstock.config.broker.transactions import TransactionSettings
 
 
@@ -26,6 +27,7 @@ class BrokerSettings(
     NetworkSettings,
     TlsSettings,
     SaslSettings,
+    TokenSettings,
     LogSettings,
     ReplicationSettings,
     AccessSettings,
