@@ -45,6 +45,8 @@ CLIENT_FINAL = re.compile(
 )
 SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^\x00,]+)|v=(?P<signature>{BASE64})){EXTENSIONS}")
 TOKEN_EXTENSION = ",tokenauth=true"
+WORDS = {"user": "password", "token": "HMAC"}
+"""What a client that names one of these must know."""
 IS_TOKEN = re.compile(r",tokenauth=(?i:true)(?:,|$)")
 SALT_BITS = 130
 """Of the salts that our tools and Kafka's make."""
@@ -75,6 +77,7 @@ class ScramServer:
         self.expires_at_ms: int | None = None
         self.token_authenticated = False
         self._owner = ""
+        self._claims = "user"
         self._mechanism = mechanism
         self._nonce = nonce
         self._look_up = look_up
@@ -111,7 +114,8 @@ class ScramServer:
         authorization_id = found["authorization_id"]
         if authorization_id is not None and user_of(authorization_id) != user:
             raise LoginFailed("another authorization id", OTHER_AUTHORIZATION_ID)
-        looked_up = self._look_up(user, IS_TOKEN.search(found["extensions"]) is not None)
+        self._claims = "token" if IS_TOKEN.search(found["extensions"]) else "user"
+        looked_up = self._look_up(user, self._claims == "token")
         credential = looked_up.credential if isinstance(looked_up, TokenCredential) else looked_up
         if isinstance(looked_up, TokenCredential):
             self._owner, self.expires_at_ms, self.token_authenticated = looked_up.owner, looked_up.expires_at_ms, True
@@ -139,7 +143,7 @@ class ScramServer:
         client_key = mixed(proof, signature) if len(proof) == len(signature) else signature
         stored_key = new_hash(self._mechanism.hash_name, client_key).digest()
         if not hmac.compare_digest(stored_key, credential.stored_key) or not self._known:
-            raise LoginFailed("wrong password" if self._known else "unknown user")
+            raise LoginFailed(f"wrong {WORDS[self._claims]}" if self._known else f"unknown {self._claims}")
         return f"v={b64encode(keyed(self._mechanism, credential.server_key, heard)).decode()}"
 
     def _decoy(self, user: str) -> ScramCredential:

@@ -69,13 +69,10 @@ def test_a_login_lasts_as_long_as_its_token() -> None:
 def test_the_sooner_of_two_ends_counts() -> None:
     node = with_tokens(connections__max__reauth__ms=str(MINUTE_MS))
     issued = made(logged_in(node, "alice"), max_lifetime_ms=2 * MINUTE_MS)
-    for _ in range(2):
+    for lifetime_ms in (MINUTE_MS, MINUTE_MS, MINUTE_MS, 30_000):
         client = node.connect(SECURED)
-        assert log_in_by(client, issued.token_id, bytes(issued.hmac)).session_lifetime_ms == MINUTE_MS
-        node.advance(90_000 - 60_000)
-    client = node.connect(SECURED)
-    node.advance(30_000)
-    assert log_in_by(client, issued.token_id, bytes(issued.hmac)).session_lifetime_ms == 30_000
+        assert log_in_by(client, issued.token_id, bytes(issued.hmac)).session_lifetime_ms == lifetime_ms
+        node.advance(30_000)
 
 
 def test_who_has_a_renewed_token_logs_in_again_and_stays() -> None:
