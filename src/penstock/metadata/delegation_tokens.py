@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.metadata.controller import Controller
 
 USER_PREFIX = "User:"
-"""How the only principals begin that may renew a token."""
+"""How the only principals begin that may renew a token, or log in by one."""
 TIMESTAMP_MAX_MS = (1 << 63) - 1
 
 
@@ -87,9 +87,9 @@ class DelegationToken:
         """Whether a principal may renew and end it."""
         return principal == self.owner or principal in self.renewers
 
-    def concerns(self, principal: str) -> bool:
-        """Whether a principal owns it, had it made or may renew it, and so may see it."""
-        return self.may_renew(principal) or principal == self.requester
+    def concerns(self, principals: frozenset[str]) -> bool:
+        """Whether one of these principals owns it, had it made or may renew it, and so may see it."""
+        return not principals.isdisjoint((self.owner, self.requester, *self.renewers))
 
 
 DelegationTokens = PersistentMap[str, DelegationToken]
@@ -148,18 +148,23 @@ def create_token(
     controller: Controller, owner: str, requester: str, renewers: Sequence[str], *, max_lifetime_ms: int, now_ms: int
 ) -> Result[DelegationToken]:
     """Makes a token. `max_lifetime_ms` of 0 or less means the longest. Raises RequestError."""
-    if not all(each.startswith(USER_PREFIX) for each in renewers):
-        raise RequestError(ErrorCode.INVALID_PRINCIPAL_TYPE)
-    if len(renewers) > RENEWERS_PER_TOKEN_MAX:
-        raise RequestError(ErrorCode.POLICY_VIOLATION, f"At most {RENEWERS_PER_TOKEN_MAX} renewers of one token.")
+    check_renewers(renewers)
     tokens, lifetimes = controller.image.delegation_tokens, lifetimes_of(controller)
     if len(tokens) >= DELEGATION_TOKENS_MAX:
-        raise RequestError(ErrorCode.POLICY_VIOLATION, f"At most {DELEGATION_TOKENS_MAX} delegation tokens.")
+        raise RequestError(ErrorCode.POLICY_VIOLATION)
     lifetime_ms = min(lifetimes.max_ms, max_lifetime_ms) if max_lifetime_ms > 0 else lifetimes.max_ms
     max_ms = later(now_ms, lifetime_ms)
     expires_ms = min(max_ms, later(now_ms, lifetimes.renewed_ms))
     token = DelegationToken(new_id(controller), owner, requester, tuple(renewers), now_ms, max_ms, expires_ms)
     return Result(token, [token.record()])
+
+
+def check_renewers(renewers: Sequence[str]) -> None:
+    """Raises RequestError for those who cannot renew a token, and if they are too many."""
+    if len(renewers) > RENEWERS_PER_TOKEN_MAX:
+        raise RequestError(ErrorCode.POLICY_VIOLATION)
+    if not all(each.startswith(USER_PREFIX) for each in renewers):
+        raise RequestError(ErrorCode.INVALID_PRINCIPAL_TYPE)
 
 
 def renew_token(

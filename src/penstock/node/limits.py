@@ -137,6 +137,8 @@ ACLS_PER_STEP = 1000
 """ACLs that a filter looks at before others have their turn."""
 TOKENS_PER_STEP = 200
 """Delegation tokens that a request looks at, or computes HMACs of, before others have their turn."""
+TOKEN_OWNERS_PER_REQUEST_MAX = 1_000
+"""Owners whose delegation tokens are to be described; a request with more is POLICY_VIOLATION."""
 ACL_FILTERS_PER_REQUEST_MAX = 1_000
 """Filters of one DeleteAcls; a request with more is POLICY_VIOLATION."""
 METADATA_ANSWER_KEPT_TOPICS_MAX = 1000

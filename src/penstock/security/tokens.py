@@ -5,7 +5,8 @@ mechanism, which takes milliseconds, and is kept. So the look-up raises `KeyUnde
 the key derived where that may take long, and looks again.
 
 A token that is past its time is refused from then on, whether or not the controller has removed it yet. (Kafka lets it
-in, to a session that is over at once.)
+in, to a session that is over at once.) So is one whose owner is no user: Kafka lets the bearer of a token of Group:admin
+in as User:admin.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from random import Random
 from typing import Any
 
 from penstock.errors import NotResident
-from penstock.metadata.delegation_tokens import DelegationTokens, hmac_of
+from penstock.metadata.delegation_tokens import USER_PREFIX, DelegationTokens, hmac_of
 from penstock.metadata.limits import SCRAM_ITERATIONS_MIN
 from penstock.metadata.scram import ScramCredential, ScramMechanism, credential_of
 from penstock.security.limits import TOKEN_CREDENTIALS_MAX
@@ -68,7 +69,7 @@ class TokenLogins:
         source = self._source
         token = source.tokens().get(token_id) if source.secret else None
         now_ms = source.wall_ms()
-        if token is None or min(token.expires_ms, token.max_ms) <= now_ms:
+        if token is None or min(token.expires_ms, token.max_ms) <= now_ms or not token.owner.startswith(USER_PREFIX):
             return None
         credential = self._credentials.get((mechanism, token_id))
         if credential is None:

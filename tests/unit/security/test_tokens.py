@@ -20,6 +20,7 @@ SHA_256, SHA_512 = ScramMechanism
 NOW_MS = 1_000_000
 GOOD = DelegationToken("good", "User:alice", "User:root", (), 0, NOW_MS + 900, NOW_MS + 500)
 LAST = DelegationToken("last", "User:a:b", "User:root", (), 0, NOW_MS + 100, NOW_MS + 500)
+OF_GROUP = DelegationToken("of-group", "Group:alice", "User:root", (), 0, NOW_MS + 900, NOW_MS + 500)
 OVER = DelegationToken("over", "User:alice", "User:root", (), 0, NOW_MS + 900, NOW_MS)
 
 
@@ -28,7 +29,7 @@ class World:
 
     def __init__(self, *known: DelegationToken, secret: str = SECRET) -> None:
         self.tokens: PersistentMap[str, DelegationToken] = PersistentMap()
-        for token in known or (GOOD, LAST, OVER):
+        for token in known or (GOOD, LAST, OVER, OF_GROUP):
             self.tokens = self.tokens.set(token.id, token)
         self.now_ms = NOW_MS
         self.derived = 0
@@ -77,6 +78,7 @@ def test_the_bearer_logs_in_as_the_owner_until_the_token_ends(mechanism: ScramMe
         ("good", hmac_of("other key", "good")),
         ("good", b""),
         ("over", hmac_of(SECRET, "over")),
+        ("of-group", hmac_of(SECRET, "of-group")),
         ("unknown", hmac_of(SECRET, "unknown")),
     ],
 )

@@ -15,20 +15,22 @@ it exists. Controllers describe tokens, too; Apache Kafka's advertise that, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.delegation_tokens import (
-    USER_PREFIX,
     DelegationToken,
+    check_renewers,
     create_token,
     expire_token,
     hmac_of,
     renew_token,
 )
-from penstock.node.limits import TOKENS_PER_STEP
+from penstock.metadata.limits import RENEWERS_PER_TOKEN_MAX
+from penstock.node.limits import TOKEN_OWNERS_PER_REQUEST_MAX, TOKENS_PER_STEP
 from penstock.node.request import FORWARD, Append, Handler, Outcome, Request
-from penstock.node.steps import Pace, Stepped
+from penstock.node.steps import Pace, Stepped, lazily
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
@@ -77,17 +79,22 @@ def create(node: Broker, request: Request[CreateDelegationTokenRequest], now_ms:
     owner = requester
     if body.owner_principal_name:
         owner = f"{body.owner_principal_type or ''}:{body.owner_principal_name}"
-    renewers = [f"{each.principal_type}:{each.principal_name}" for each in body.renewers]
+    some = islice(body.renewers, RENEWERS_PER_TOKEN_MAX + 1)
+    renewers = [f"{each.principal_type}:{each.principal_name}" for each in some]
 
     def refused(code: ErrorCode, time_ms: int = NO_TIME_MS) -> Message:
         return created(owner, requester, code=code, time_ms=time_ms)
 
     if not may_ask(node, request):
         return refused(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    if body.owner_principal_name and body.owner_principal_type is None:
+        return refused(ErrorCode.INVALID_PRINCIPAL_TYPE)
     if owner != requester and not node.gate.allows(request, CREATE_TOKENS, owner):
         return refused(CREATE_TOKENS.refusal)
-    if not all(each.startswith(USER_PREFIX) for each in renewers):
-        return refused(ErrorCode.INVALID_PRINCIPAL_TYPE)
+    try:
+        check_renewers(renewers)
+    except RequestError as error:
+        return refused(error.code)
     if not node.controller.active:
         return FORWARD
     wall_ms = node.scheduler.wall.at(now_ms)
@@ -189,23 +196,25 @@ def describe(node: Broker, request: Request[DescribeDelegationTokenRequest], now
         raise RequestError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     secret = check_enabled(node)
     named = request.body.owners
-    owners = None if named is None else {f"{each.principal_type}:{each.principal_name}" for each in named}
+    if named is not None and len(named) > TOKEN_OWNERS_PER_REQUEST_MAX:
+        raise RequestError(ErrorCode.POLICY_VIOLATION)
+    owners = None if named is None else frozenset(f"{each.principal_type}:{each.principal_name}" for each in named)
     tokens = node.state.image.delegation_tokens
-    seen: list[DescribedDelegationToken] = []
-    if owners is not None and not owners:
-        return DescribeDelegationTokenResponse(tokens=seen)
+    seen: list[DelegationToken] = []
     pace, shows = Pace(TOKENS_PER_STEP), shown_to(node, request)
     for token in tokens.values():
         if pace.is_over():
             yield None
-        if (owners is None or any(token.concerns(owner) for owner in owners)) and shows(token):
-            seen.append(described(token, hmac_of(secret, token.id)))
-    return DescribeDelegationTokenResponse(tokens=seen)
+        if (owners is None or token.concerns(owners)) and shows(token):
+            seen.append(token)
+    return DescribeDelegationTokenResponse(
+        tokens=lazily(lambda token: described(token, hmac_of(secret, token.id)), seen)
+    )
 
 
 def shown_to(node: Broker, request: Request[Any]) -> Callable[[DelegationToken], bool]:
     """A function that says whether the requester sees a token."""
-    requester = str(request.principal)
+    requester = frozenset((str(request.principal),))
 
     def shows(token: DelegationToken) -> bool:
         return (

@@ -151,6 +151,16 @@ def test_a_renewer_is_a_user() -> None:
     assert (answer.error_code, answer.issue_timestamp_ms) == (ErrorCode.INVALID_PRINCIPAL_TYPE, -1)
 
 
+def test_the_parts_of_a_request_are_bounded() -> None:
+    node = with_tokens()
+    alice = logged_in(node, "alice")
+    answer = alice.ask(creation(*["User:bob"] * 101), 3)
+    assert (answer.error_code, answer.issue_timestamp_ms) == (ErrorCode.POLICY_VIOLATION, -1)
+    assert alice.ask(creation(*["User:bob"] * 100), 3).error_code == 0
+    assert seen(alice, *[f"User:{number}" for number in range(1_001)]).error_code == ErrorCode.POLICY_VIOLATION
+    assert seen(alice, *[f"User:{number}" for number in range(1_000)]).error_code == 0
+
+
 def test_a_token_for_somebody_else_needs_the_right_to_it() -> None:
     node = authorized()
     bob = logged_in(node, "bob")
