@@ -89,6 +89,10 @@ class Login:
         self._lifetime_ms = lifetime_ms or self._lifetime_ms
         self._until_ms[address] = max(self._until_ms.get(address, 0), now_ms + self._lifetime_ms)
 
+    def denied(self, address: Address) -> None:
+        """It has not been let in."""
+        self._begun[address] -= 1
+
     def may_last(self, address: Address, now_ms: int) -> bool:
         """Whether any session at a broker may be under way, for all that the client knows."""
         return bool(self._begun.get(address)) or now_ms <= self._until_ms.get(address, 0)
@@ -139,7 +143,7 @@ class Wire:
                 login.ends(self.address, None, simulation.now_ms)
                 return
             if response.error_code != ErrorCode.NONE:
-                login.ends(self.address, None, simulation.now_ms)
+                login.denied(self.address)
                 login.refused(self.client.name, response.error_message)
                 self.client.hang_up(self.address)
                 return

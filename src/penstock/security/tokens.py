@@ -5,8 +5,8 @@ mechanism, which takes milliseconds, and is kept. So the look-up raises `KeyUnde
 the key derived where that may take long, and looks again.
 
 A token that is past its time is refused from then on, whether or not the controller has removed it yet. (Kafka lets it
-in, to a session that is over at once.) So is one whose owner is no user: Kafka lets the bearer of a token of Group:admin
-in as User:admin.
+in, to a session that is over at once.) So is one whose owner is no user. (Kafka lets the bearer of a token of
+Group:admin in as User:admin.)
 """
 
 from __future__ import annotations
