@@ -51,6 +51,7 @@ from penstock.security.rights import CREATE_TOKENS, DESCRIBE_TOKEN, DESCRIBE_TOK
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
+REQUESTER_VERSION = 3
 NO_TIME_MS = -1
 """The time in a refusal that is not the controller's."""
 
@@ -83,7 +84,7 @@ def create(node: Broker, request: Request[CreateDelegationTokenRequest], now_ms:
     renewers = [f"{each.principal_type}:{each.principal_name}" for each in some]
 
     def refused(code: ErrorCode, time_ms: int = NO_TIME_MS) -> Message:
-        return created(owner, requester, code=code, time_ms=time_ms)
+        return created(request.version, owner, requester, code=code, time_ms=time_ms)
 
     if not may_ask(node, request):
         return refused(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -105,7 +106,7 @@ def create(node: Broker, request: Request[CreateDelegationTokenRequest], now_ms:
     except RequestError as error:
         return refused(error.code, 0)
     token = result.response
-    response = created(owner, requester, token, hmac_of(secret, token.id))
+    response = created(request.version, owner, requester, token, hmac_of(secret, token.id))
 
     def tell() -> None:
         node.journal.token_changed(request, "created", token.id, owner=owner, expires_ms=token.expires_ms)
@@ -114,6 +115,7 @@ def create(node: Broker, request: Request[CreateDelegationTokenRequest], now_ms:
 
 
 def created(
+    version: int,
     owner: str,
     requester: str,
     token: DelegationToken | None = None,
@@ -124,7 +126,7 @@ def created(
 ) -> CreateDelegationTokenResponse:
     """The answer about a new token, or a refusal."""
     owner_type, _, owner_name = owner.partition(":")
-    requester_type, _, requester_name = requester.partition(":")
+    requester_type, _, requester_name = requester_in(version, requester)
     return CreateDelegationTokenResponse(
         error_code=code,
         principal_type=owner_type,
@@ -137,6 +139,11 @@ def created(
         token_id="" if token is None else token.id,
         hmac=key,
     )
+
+
+def requester_in(version: int, requester: str) -> tuple[str, str, str]:
+    """Type and name of a requester, about whom answers speak from version 3 on."""
+    return requester.partition(":") if version >= REQUESTER_VERSION else ("", "", "")
 
 
 def found_token(node: Broker, key: bytes) -> Stepped[DelegationToken | None]:
@@ -208,7 +215,7 @@ def describe(node: Broker, request: Request[DescribeDelegationTokenRequest], now
         if (owners is None or token.concerns(owners)) and shows(token):
             seen.append(token)
     return DescribeDelegationTokenResponse(
-        tokens=lazily(lambda token: described(token, hmac_of(secret, token.id)), seen)
+        tokens=lazily(lambda token: described(request.version, token, hmac_of(secret, token.id)), seen)
     )
 
 
@@ -226,9 +233,9 @@ def shown_to(node: Broker, request: Request[Any]) -> Callable[[DelegationToken],
     return shows
 
 
-def described(token: DelegationToken, key: bytes) -> DescribedDelegationToken:
+def described(version: int, token: DelegationToken, key: bytes) -> DescribedDelegationToken:
     owner_type, _, owner_name = token.owner.partition(":")
-    requester_type, _, requester_name = token.requester.partition(":")
+    requester_type, _, requester_name = requester_in(version, token.requester)
     renewers = [each.partition(":") for each in token.renewers]
     return DescribedDelegationToken(
         principal_type=owner_type,
@@ -249,7 +256,7 @@ def described(token: DelegationToken, key: bytes) -> DescribedDelegationToken:
 def refuse_creation(request: Request[Any], code: ErrorCode, message: str) -> Message:
     """The error, in whose answer Kafka names nobody."""
     nobody = str(ANONYMOUS)
-    return created(nobody, nobody, code=code)
+    return created(request.version, nobody, nobody, code=code)
 
 
 HANDLERS = (
