@@ -192,7 +192,8 @@ def expire_token(
         return Result(None, [RemoveDelegationTokenRecord(token_id=found.id)])
     if found.is_over(now_ms):
         raise RequestError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
-    return changed(found, later(now_ms, period_ms))
+    after = changed(found, later(now_ms, period_ms))
+    return Result(after.response, after.records)
 
 
 def changed(token: DelegationToken, expires_ms: int) -> Result[DelegationToken]:
