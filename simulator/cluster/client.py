@@ -123,9 +123,7 @@ class Wire:
         if self.client.login is None:
             self._begin()
         else:
-            waiting, self.questions = self.questions, []
             self._log_in(self.client.login)
-            self.questions += waiting
 
     def _begin(self) -> None:
         self._ready = True
@@ -169,7 +167,7 @@ class Wire:
     def _send(self, message: Message, version: int, answered: Answered) -> None:
         """Sends a request of its own, ahead of what waits."""
         question, frame = self.client.question(message, version, answered)
-        self.questions.append(question)
+        self.questions.insert(len(self.questions) - len(self._unsent), question)
         self._socket.send(frame)
 
     def received(self, frame: bytearray) -> None:

@@ -259,7 +259,10 @@ class Logins:
         of_mechanism = of_listener and of_listener.mechanisms.get(server.mechanism)
         lifetimes_ms = [of_mechanism.max_reauth_ms] if of_mechanism and of_mechanism.max_reauth_ms else []
         if server.expires_at_ms is not None:
-            lifetimes_ms.append(max(0, server.expires_at_ms - self._scheduler.wall.at(self._scheduler.now_ms)))
+            left_ms = server.expires_at_ms - self._scheduler.wall.at(self._scheduler.now_ms)
+            if left_ms <= 0:
+                raise LoginFailed("what it logs in with has just ended")
+            lifetimes_ms.append(left_ms)
         lifetime_ms = min(lifetimes_ms, default=0)
         login.expires = bool(lifetimes_ms)
         login.until_ms = self._elapsed_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS

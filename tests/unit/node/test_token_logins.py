@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.broker import Client, Node
-from support.logins import SECURED, handshake, log_in, logged_in, next_token
+from support.logins import SECURED, handshake, log_in, logged_in, next_token, token
 from support.tokens import (
     DAY_MS,
     by_token,
@@ -64,6 +64,26 @@ def test_a_login_lasts_as_long_as_its_token() -> None:
     assert client.closed is not None
     assert "expired" in client.closed
     assert refused(node, issued.token_id, bytes(issued.hmac))
+
+
+def test_a_token_that_ends_during_the_exchange_lets_nobody_in() -> None:
+    """A length of 0 would mean for ever to the client."""
+    node = with_tokens()
+    issued = made(logged_in(node, "alice"), max_lifetime_ms=10_000)
+    for late_ms in (0, 1):  # the second begins in the last millisecond
+        client = node.connect(SECURED)
+        assert handshake(client, "SCRAM-SHA-256").error_code == 0
+        sasl = exchange_of(issued.token_id, bytes(issued.hmac))
+        final = next_token(sasl, bytes(token(client, sasl.first()).auth_bytes))
+        assert final is not None
+        if not late_ms:
+            node.advance(9_999)
+            assert token(client, final).session_lifetime_ms == 1
+            continue
+        node.advance(late_ms)
+        client.send(SaslAuthenticateRequest(auth_bytes=final), 2)
+        node.advance(200)
+        assert client.receive().error_code == FAILED
 
 
 def test_the_sooner_of_two_ends_counts() -> None:
