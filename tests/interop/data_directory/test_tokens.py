@@ -27,6 +27,7 @@ def lines(properties: str) -> list[str]:
         "listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
         "inter.broker.listener.name=PLAINTEXT",
         "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+        "listener.name.controller.sasl.enabled.mechanisms=PLAIN",
         "sasl.mechanism.inter.broker.protocol=PLAIN",
         "sasl.mechanism.controller.protocol=PLAIN",
         f"listener.name.plaintext.plain.sasl.jaas.config={login}",
