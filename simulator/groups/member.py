@@ -39,6 +39,7 @@ from simulator.world.checks import check
 from simulator.world.network import Address
 
 FIND_VERSION, COMMIT_VERSION, FETCH_OFFSETS_VERSION = 4, 9, 9
+ANSWERED = "a member is served or refused for a time"
 TIMEOUT_MS = 4_000
 IDLE_MS = 400
 FILL = "-"
@@ -252,7 +253,7 @@ class Member(ABC):
     def again(self, code: ErrorCode) -> None:
         """Goes on after an error that passes, when that is what it is."""
         expected = code in MOVED or code in WAIT or code is ErrorCode.NETWORK_EXCEPTION
-        check(expected, "a member is served or refused for a time", f"{self.name}: {code.name}")
+        check(expected, ANSWERED, f"{self.name}: {code.name}")
         if code not in WAIT:
             self.coordinator = None
         self.later(RETRY_MS, self.step)
