@@ -63,7 +63,11 @@ FEATURES = (
         "yes; two-phase commit (KIP-939) is refused, as by Kafka 4.3",
     ),
     ("TLS, SASL (PLAIN, SCRAM), ACLs", "yes, on every listener, between nodes and in all clients of ours"),
-    ("OAUTHBEARER, delegation tokens", "not yet: asking for them stops the start"),
+    ("OAUTHBEARER", "not yet: asking for it stops the start"),
+    (
+        "Delegation tokens, for oneself and for others (KIP-48, KIP-373)",
+        "yes; one that is past its time logs nobody in ([decision 45](../adr/0045-tokens-hold-no-hmac.md))",
+    ),
     (
         "Compaction",
         "yes, with Kafka's rules",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.config.sasl import PLAIN
 from penstock.errors import ErrorCode
 from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER, Api
@@ -17,6 +18,8 @@ from penstock.protocol.messages.metadata_request import MetadataRequest, Metadat
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from penstock.protocol.wire import joined
+from penstock.security.plain import PlainClient
+from penstock.security.sasl import Derivation, SaslClient
 from simulator.world.checks import check
 from simulator.world.driver import Simulation
 from simulator.world.network import Address, Network, Socket
@@ -46,18 +49,38 @@ class Login:
 
     Args:
         renewed_after: the part of a session after which it logs in again; None: it never does.
+
+    Attributes:
+        began, let_in: called when a login begins at a broker, and when it has succeeded, with for how many ms.
     """
+
+    mechanism = PLAIN
 
     def __init__(self, user: str, password: str, *, renewed_after: float | None) -> None:
         self.user = user
         self.renewed_after = renewed_after
-        self.token = f"\0{user}\0{password}".encode()
+        self.began: Callable[[Address], None] = lambda address: None
+        self.let_in: Callable[[Address, int], None] = lambda address, lifetime_ms: None
+        self._password = password
         self._lifetime_ms = 0
         self._until_ms: dict[Address, int] = {}
         self._begun: dict[Address, int] = {}
 
+    def exchange(self) -> SaslClient:
+        """Begins a login."""
+        return PlainClient(self.user, self._password)
+
+    def derive(self, derivation: Derivation) -> bytes:
+        """The key of a password; PLAIN needs none."""
+        return derivation.derive()
+
+    def refused(self, name: str, why: str) -> None:
+        """A broker does not let the client in."""
+        check(False, LOGS_IN, f"{name}: {why}")
+
     def begins(self, address: Address) -> None:
         """The client asks to be let in."""
+        self.began(address)
         self._begun[address] = self._begun.get(address, 0) + 1
 
     def ends(self, address: Address, lifetime_ms: int | None, now_ms: int) -> None:
@@ -65,6 +88,10 @@ class Login:
         self._begun[address] -= 1
         self._lifetime_ms = lifetime_ms or self._lifetime_ms
         self._until_ms[address] = max(self._until_ms.get(address, 0), now_ms + self._lifetime_ms)
+
+    def denied(self, address: Address) -> None:
+        """It has not been let in."""
+        self._begun[address] -= 1
 
     def may_last(self, address: Address, now_ms: int) -> bool:
         """Whether any session at a broker may be under way, for all that the client knows."""
@@ -96,9 +123,7 @@ class Wire:
         if self.client.login is None:
             self._begin()
         else:
-            waiting, self.questions = self.questions, []
             self._log_in(self.client.login)
-            self.questions += waiting
 
     def _begin(self) -> None:
         self._ready = True
@@ -108,14 +133,25 @@ class Wire:
 
     def _log_in(self, login: Login) -> None:
         """Logs in, for the first time or again, and later once more."""
-        simulation = self.client.simulation
+        simulation, exchange = self.client.simulation, login.exchange()
         login.begins(self.address)
 
         def answered(response: Any) -> None:
             if response is None:
                 login.ends(self.address, None, simulation.now_ms)
                 return
-            check(response.error_code == ErrorCode.NONE, LOGS_IN, f"{self.client.name}: {response.error_message}")
+            if response.error_code != ErrorCode.NONE:
+                login.denied(self.address)
+                login.refused(self.client.name, response.error_message)
+                self.client.hang_up(self.address)
+                return
+            step = exchange.evaluate(bytes(response.auth_bytes))
+            token = exchange.derived(login.derive(step)) if isinstance(step, Derivation) else step
+            if token is not None:
+                assert isinstance(token, bytes), "no mechanism of the simulator asks the world"
+                self._send(SaslAuthenticateRequest(auth_bytes=token), AUTHENTICATE_VERSION, answered)
+                return
+            login.let_in(self.address, response.session_lifetime_ms)
             login.ends(self.address, response.session_lifetime_ms, simulation.now_ms)
             if not self._ready:
                 self._begin()
@@ -126,13 +162,15 @@ class Wire:
             if not self.dead:
                 self._log_in(login)
 
-        self._send(SaslHandshakeRequest(mechanism="PLAIN"), HANDSHAKE_VERSION, lambda response: None)
-        self._send(SaslAuthenticateRequest(auth_bytes=login.token), AUTHENTICATE_VERSION, answered)
+        self._send(SaslHandshakeRequest(mechanism=login.mechanism), HANDSHAKE_VERSION, lambda response: None)
+        first = exchange.first()
+        assert isinstance(first, bytes), "no mechanism of the simulator asks the world"
+        self._send(SaslAuthenticateRequest(auth_bytes=first), AUTHENTICATE_VERSION, answered)
 
     def _send(self, message: Message, version: int, answered: Answered) -> None:
         """Sends a request of its own, ahead of what waits."""
         question, frame = self.client.question(message, version, answered)
-        self.questions.append(question)
+        self.questions.insert(len(self.questions) - len(self._unsent), question)
         self._socket.send(frame)
 
     def received(self, frame: bytearray) -> None:

@@ -17,6 +17,7 @@ from penstock.protocol.acls import CLUSTER_NAME, WILDCARD, Acl, AclOperation, Pa
 from penstock.security.authorizer import StandardAuthorizer
 from penstock.security.rights import Right
 from simulator.secured.guests import GUEST, Guest
+from simulator.secured.tokens import BEARER, HOLDER, Holder
 from simulator.world.checks import check
 from simulator.world.machine import Machine
 
@@ -51,14 +52,17 @@ class DecisionRules:
         judged: how many decisions were looked at; `judged_elsewhere` of requests that another node has forwarded.
     """
 
-    def __init__(self, machine: Machine, guests: Iterable[Guest]) -> None:
+    def __init__(self, machine: Machine, guests: Iterable[Guest], holder: Holder) -> None:
         self.judged = self.judged_elsewhere = 0
+        self._holder = holder
         self._broken: list[tuple[str, str]] = []
         self._machine = machine
         self._guests = {guest.user: guest for guest in guests}
 
     def decided(self, request: Request[Any], right: Right, name: str, *, allowed: bool) -> None:
         user = request.client_id
+        if user is not None and user.startswith(BEARER):
+            self._look_at_bearer(request, user)
         if user is None or not user.startswith(GUEST):
             return
         self.judged += 1
@@ -73,6 +77,17 @@ class DecisionRules:
             age_ms = self._machine.now_ms - request.arrived_ms
             if not self._guests[user].may_have_been_logged_in(self._machine.address("GUESTS"), age_ms):
                 self._broken.append((EXPIRED, where))
+
+    def _look_at_bearer(self, request: Request[Any], name: str) -> None:
+        """Who has a token is its owner, and has come by it, for as long as it told him."""
+        where = f"{request.api.name} of {name} on {self._machine.host}"
+        principal = request.principal
+        if str(principal) != f"User:{HOLDER}" or not principal.token_authenticated:
+            self._broken.append((WHO, f"{where}: decided for {principal}"))
+        bearer = next(each for each in self._holder.bearers if each.name == name)
+        at_ms = self._machine.simulation.now_ms - (self._machine.now_ms - request.arrived_ms)
+        if not bearer.login.may_last(self._machine.address("GUESTS"), at_ms):
+            self._broken.append((EXPIRED, where))
 
     def look(self) -> None:
         """Raises Violation if a decision of the last event broke a rule; it is not raised in the midst of a request,

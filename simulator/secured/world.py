@@ -5,7 +5,8 @@
 Its nodes have an authorizer. Between themselves, and for the load of every cluster, they have a listener whose clients
 are super users; on a second one guests and the admin of ACLs log in, and their sessions are short.
 
-`guests` is who they are and what they know, `rules` what holds of each decision, `scenarios` what happens.
+`guests` is who they are and what they know, `tokens` who has delegation tokens, `rules` what holds of each decision,
+`scenarios` what happens.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from simulator.cluster.scenarios import Scenario
 from simulator.cluster.world import AnyAdmin, ClusterWorld
 from simulator.secured.guests import ADMIN, HIDDEN, SHOWN, AclAdmin, Guest, password
 from simulator.secured.rules import DecisionRules
+from simulator.secured.tokens import HOLDER, LONG_MS, SWEPT_EVERY_MS, Holder
 from simulator.world.machine import Machine
+from simulator.world.network import Address
 
 GUESTS = 4
 GUESTS_LISTENER, GUESTS_PORT = "GUESTS", 9094
@@ -27,9 +30,15 @@ SESSION_MS = (2_000, 4_000)
 EARLY_PROBABILITY = 0.5
 """How likely a broker serves guests before it knows the ACLs."""
 KNOCK_MS = 60
-USERS = [ADMIN, *(f"guest-{number}" for number in range(GUESTS))]
+USERS = [ADMIN, HOLDER, *(f"guest-{number}" for number in range(GUESTS))]
+NODE = "node"
 PASSWORDS = " ".join(f'user_{user}="{password(user)}"' for user in USERS)
 MODULE = f"org.apache.kafka.common.security.plain.PlainLoginModule required {PASSWORDS};"
+CONTROLLER_MODULE = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    f'username="{NODE}" password="{password(NODE)}" user_{NODE}="{password(NODE)}";'
+)
+PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "SASL_PLAINTEXT", GUESTS_LISTENER: "SASL_PLAINTEXT"}
 OTHER_PRODUCERS, OTHER_PLAIN, OTHER_READERS = 2, 1, 1
 
 
@@ -43,7 +52,8 @@ class SecuredWorld(ClusterWorld):
         brokers = [each.address(GUESTS_LISTENER) for each in self.machines if each.settings.is_broker]
         self.guests = [Guest(self.load, number, brokers, renews=number % 2 == 0) for number in range(GUESTS)]
         self.acl_admin = AclAdmin(self.load, brokers, [guest.user for guest in self.guests])
-        self.rules = {machine: DecisionRules(machine, self.guests) for machine in self.machines}
+        self.holder = Holder(self.load, brokers, self._wall_ms)
+        self.rules = {machine: DecisionRules(machine, self.guests, self.holder) for machine in self.machines}
         for machine, rules in self.rules.items():
             machine.audit = rules
         self.faults.cluster.clients += [client.name for client in self.load.clients[known:]]
@@ -52,9 +62,16 @@ class SecuredWorld(ClusterWorld):
         return {
             **super()._settings(controller_ids),
             "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super_users": f"User:ANONYMOUS;User:{ADMIN}",
+            "super_users": f"User:ANONYMOUS;User:{ADMIN};User:{NODE}",
             "connections_max_reauth_ms": self.random.choice(SESSION_MS),
-            "sasl_enabled_mechanisms": "PLAIN",
+            "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256",
+            "sasl_mechanism_controller_protocol": "PLAIN",
+            "listener.name.controller.plain.sasl.jaas.config": CONTROLLER_MODULE,
+            "listener_security_protocol_map": ",".join(f"{name}:{protocol}" for name, protocol in PROTOCOLS.items()),
+            "delegation_token_secret_key": "the-key-of-the-tokens",
+            "delegation_token_expiry_time_ms": LONG_MS,
+            "delegation_token_max_lifetime_ms": LONG_MS,
+            "delegation_token_expiry_check_interval_ms": SWEPT_EVERY_MS,
         }
 
     def _listeners(self, host: str, *, broker: bool, controller: bool) -> dict[str, str]:
@@ -68,8 +85,12 @@ class SecuredWorld(ClusterWorld):
             **early,
             "listeners": f"{settings['listeners']},{guests}",
             "listener.name.guests.plain.sasl.jaas.config": MODULE,
-            "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUESTS:SASL_PLAINTEXT",
         }
+
+    def _wall_ms(self, address: Address) -> int:
+        """What the clock of the machine at an address says."""
+        machine = next(each for each in self.machines if each.host == address[0])
+        return self.simulation.now_ms + machine.wall_ahead_ms
 
     def _mend(self, machine: Machine) -> None:
         """Whoever waits for a broker is there while it starts."""
@@ -95,8 +116,10 @@ class SecuredWorld(ClusterWorld):
         super()._suffer()
 
     def _all_admins(self) -> list[AnyAdmin]:
-        return [*super()._all_admins(), self.acl_admin]
+        return [*super()._all_admins(), self.acl_admin, self.holder]
 
     def _compare_metadata(self) -> None:
         super()._compare_metadata()
         self.acl_admin.check_acls({acl for _, acl in self.checker.image.acls.by_id.items()})
+        clocks = [self.simulation.now_ms + machine.wall_ahead_ms for machine in self.machines]
+        self.holder.check_tokens(self.checker.image.delegation_tokens, min(clocks), max(clocks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from penstock.node.handlers import envelope, metadata
 from penstock.node.logins import Logins
 from penstock.security.acls import Masks, Patterns
 from penstock.security.authorizer import ANONYMOUS, Principal, StandardAuthorizer
+from penstock.security.tokens import TokenLogins
 from simulator.secured.guests import SURVIVES, UNSEEN
 from simulator.secured.rules import BY_THE_IMAGE, EXPIRED, WHO
+from simulator.secured.tokens import KEPT, OVER
 from support.cluster_mutations import Mutation
 
 
@@ -93,6 +96,38 @@ def loses_removals(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MetadataDelta, "apply", apply)
 
 
+def serves_expired_tokens(patch: pytest.MonkeyPatch) -> None:
+    """A token logs in as long as it is in the metadata."""
+    real = TokenLogins.look_up
+
+    def look_up(logins: TokenLogins, *asked: Any) -> Any:
+        found = real(logins, *asked)
+        if found is None:
+            wall_ms, logins._source = logins._source.wall_ms, replace(logins._source, wall_ms=lambda: 0)
+            try:
+                found = real(logins, *asked)
+            finally:
+                logins._source = replace(logins._source, wall_ms=wall_ms)
+            return None if found is None else replace(found, expires_at_ms=wall_ms() + 1_000)
+        return found
+
+    patch.setattr(TokenLogins, "look_up", look_up)
+
+
+def loses_renewals(patch: pytest.MonkeyPatch) -> None:
+    """A token that is renewed ends as if it were not, where it is replayed."""
+    real = MetadataDelta.apply
+
+    def apply(delta: MetadataDelta, *rest: Any) -> Any:
+        known = delta.image.delegation_tokens
+        delta.delegation_tokens = {
+            number: token for number, token in delta.delegation_tokens.items() if token is None or number not in known
+        }
+        return real(delta, *rest)
+
+    patch.setattr(MetadataDelta, "apply", apply)
+
+
 MUTATIONS = {
     "an ACL that allows wins": Mutation(allows_before_it_denies, "secured", 1, (BY_THE_IMAGE,)),
     "expired sessions are served": Mutation(serves_expired_sessions, "secured", 1, (EXPIRED,)),
@@ -100,5 +135,7 @@ MUTATIONS = {
     "kept answers are for everybody": Mutation(keeps_answers_for_everybody, "secured", 1, (UNSEEN,)),
     "early listeners let all in": Mutation(lets_all_in_at_first, "secured", 1, (BY_THE_IMAGE,)),
     "removed ACLs count": Mutation(follows_no_removal, "secured", 1, (BY_THE_IMAGE,)),
+    "expired tokens are served": Mutation(serves_expired_tokens, "secured", 1, (OVER,)),
+    "renewals are lost": Mutation(loses_renewals, "secured", 1, (KEPT,)),
     "removals are lost": Mutation(loses_removals, "secured", 1, (SURVIVES,)),
 }

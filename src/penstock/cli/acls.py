@@ -92,7 +92,7 @@ def add_resources(action: Parser) -> None:
         ("--topic", "topic"),
         ("--group", "consumer group"),
         ("--transactional-id", "transactional id"),
-        ("--user", "user whose delegation tokens are meant"),
+        ("--user", "user whose delegation tokens are meant, as User:alice"),
     ):
         add_option(action, option, "NAME", f"{what}; repeatable", action="append", default=[])
     add_flag(action, "--cluster", "the cluster")

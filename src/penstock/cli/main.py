@@ -33,6 +33,7 @@ COMMANDS = {
     "transactions": "penstock.cli.transactions",
     "users": "penstock.cli.users",
     "quotas": "penstock.cli.quotas",
+    "tokens": "penstock.cli.tokens",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
     "generate": "penstock.cli.generate",

@@ -23,10 +23,6 @@ controller.performance.sample.period.ms LONG 100.. read-only,internal =60000
 controller.quorum.append.linger.ms INT 0.. read-only =25
 controller.socket.timeout.ms INT - read-only =30000
 create.topic.policy.class.name CLASS - read-only null
-delegation.token.expiry.check.interval.ms LONG 1.. read-only =3600000
-delegation.token.expiry.time.ms LONG 1.. read-only =86400000
-delegation.token.max.lifetime.ms LONG 1.. read-only =604800000
-delegation.token.secret.key PASSWORD - read-only null
 delete.records.purgatory.purge.interval.requests INT - read-only =1
 fetch.purgatory.purge.interval.requests INT - read-only =1000
 follower.fetch.last.tiered.offset.enable BOOLEAN - cluster-wide =false

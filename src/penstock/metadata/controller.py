@@ -20,6 +20,7 @@ from uuid import UUID
 
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
+from penstock.metadata.delegation_tokens import TokenIds
 from penstock.metadata.features import ELR_VERSION
 from penstock.metadata.image import EMPTY, ConfigResource, Configs, MetadataImage
 from penstock.metadata.indexes import PartitionIndexes
@@ -48,6 +49,7 @@ class Controller:
         committed_image: the metadata with everything committed.
         colliding_names: topics by what their names may not share (`names.collision_key`).
         indexes: which partitions concern a broker.
+        token_ids: the ids of delegation tokens by their HMACs.
         registration_offsets: where the log has each broker's newest registration: a broker may be unfenced once it has
             caught up with that.
         unheard: brokers that were unfenced when this controller became active, and that it has not heard of since. They
@@ -67,6 +69,7 @@ class Controller:
         self._timeline = Timeline()
         self.colliding_names: TimelineMap[str, tuple[str, ...]] = TimelineMap(self._timeline)
         self.registration_offsets: TimelineMap[int, int] = TimelineMap(self._timeline)
+        self.token_ids = TokenIds(settings.delegation_token_secret_key or "", loader.image.delegation_tokens)
         self.unheard: set[int] = set()
         self.patient = False
         self.indexes = PartitionIndexes(self._timeline, loader.image)
@@ -103,6 +106,7 @@ class Controller:
         publications = self._loader.publish()
         for _, _, delta in publications:
             self.indexes.apply(delta)
+            self.token_ids.follow(delta.delegation_tokens)
             for topic in delta.deleted_topics.values():
                 self._remove_name(topic.name)
             for created in delta.topics.values():

@@ -3,8 +3,8 @@
 A delta collects the changes of one or more batches and makes the new image once, so that a topic of ten thousand
 partitions is one new tuple, not ten thousand. It also is the answer to "what has changed" for who follows the images.
 
-Every one of Kafka's metadata records is either replayed here, belongs to transactions (`metadata.loader`), or is
-refused by its name: a node that ignored a record would serve a cluster which is not the one that was agreed upon.
+Every one of Kafka's metadata records is either replayed here or belongs to transactions (`metadata.loader`), and any
+other is refused by its name: a node that ignored a record would serve a cluster which is not the one agreed upon.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from uuid import UUID
 
 from penstock.errors import PenstockError
 from penstock.metadata.client_quotas import Entity, QuotaValues, entity_of, replayed
+from penstock.metadata.delegation_tokens import DelegationToken, with_changes
 from penstock.metadata.features import check_level
 from penstock.metadata.image import (
     EMPTY,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
     from penstock.protocol.messages.metadata.client_quota_record import ClientQuotaRecord
     from penstock.protocol.messages.metadata.config_record import ConfigRecord
+    from penstock.protocol.messages.metadata.delegation_token_record import DelegationTokenRecord
     from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
     from penstock.protocol.messages.metadata.fence_broker_record import FenceBrokerRecord
     from penstock.protocol.messages.metadata.no_op_record import NoOpRecord
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.register_broker_record import RegisterBrokerRecord
     from penstock.protocol.messages.metadata.register_controller_record import RegisterControllerRecord
     from penstock.protocol.messages.metadata.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+    from penstock.protocol.messages.metadata.remove_delegation_token_record import RemoveDelegationTokenRecord
     from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
     from penstock.protocol.messages.metadata.remove_user_scram_credential_record import (
         RemoveUserScramCredentialRecord,
@@ -59,12 +62,6 @@ if TYPE_CHECKING:
 
 MIGRATION_STATES_WITHOUT_ZOOKEEPER = (0, 3)
 """NONE and POST_MIGRATION: the only states of ZkMigrationStateRecord in which no ZooKeeper is part of the cluster."""
-
-REFUSED: Mapping[str, str] = {
-    "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens",
-    "RemoveDelegationTokenRecord": "delegation tokens are not supported yet",
-}
-"""Records that this version cannot act upon, and what to do about them."""
 
 
 class MetadataError(PenstockError):
@@ -116,6 +113,7 @@ class MetadataDelta:
         acls: by id; None where one is gone.
         scram_credentials: by (mechanism, user); None where one is gone.
         client_quotas: all quotas by entity of entities of which any changed; empty when none is left.
+        delegation_tokens: by id; None where one is gone.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -130,6 +128,7 @@ class MetadataDelta:
         self.acls: dict[UUID, Acl | None] = {}
         self.scram_credentials: dict[tuple[int, str], ScramCredential | None] = {}
         self.client_quotas: dict[Entity, QuotaValues] = {}
+        self.delegation_tokens: dict[str, DelegationToken | None] = {}
         self._topic_ids: dict[str, UUID | None] = {}
         self._directories: dict[tuple[UUID, ...], tuple[UUID, ...]] = {}
 
@@ -140,8 +139,7 @@ class MetadataDelta:
         """
         replay = REPLAYED.get(record.NAME)
         if replay is None:
-            reason = REFUSED.get(record.NAME, "it is unknown here")
-            raise MetadataError(f"the metadata log holds a {record.NAME}: {reason}")
+            raise MetadataError(f"the metadata log holds a {record.NAME}: it is unknown here")
         replay(self, record)
 
     def apply(self, offset: int, epoch: int, timestamp_ms: int) -> MetadataImage:
@@ -179,6 +177,7 @@ class MetadataDelta:
             acls=base.acls.with_changes(self.acls) if self.acls else base.acls,
             scram_credentials=credentials,
             client_quotas=base.client_quotas.with_changes(self.client_quotas),
+            delegation_tokens=with_changes(base.delegation_tokens, self.delegation_tokens),
         )
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
@@ -431,6 +430,16 @@ def replay_client_quota(delta: MetadataDelta, record: ClientQuotaRecord) -> None
     delta.client_quotas[entity] = replayed(delta.quotas(entity), record)
 
 
+def replay_delegation_token(delta: MetadataDelta, record: DelegationTokenRecord) -> None:
+    if not all(":" in principal for principal in (record.owner, record.requester, *record.renewers)):
+        raise MetadataError(f"DelegationTokenRecord {record.token_id} has a principal without a type")
+    delta.delegation_tokens[record.token_id] = DelegationToken.of(record)
+
+
+def replay_remove_delegation_token(delta: MetadataDelta, record: RemoveDelegationTokenRecord) -> None:
+    delta.delegation_tokens[record.token_id] = None
+
+
 def replay_no_op(delta: MetadataDelta, record: NoOpRecord) -> None:
     """Changes nothing, by definition."""
 
@@ -456,6 +465,8 @@ REPLAYED: Mapping[str, Callable[[MetadataDelta, Any], None]] = {
     "UserScramCredentialRecord": replay_user_scram_credential,
     "RemoveUserScramCredentialRecord": replay_remove_user_scram_credential,
     "ClientQuotaRecord": replay_client_quota,
+    "DelegationTokenRecord": replay_delegation_token,
+    "RemoveDelegationTokenRecord": replay_remove_delegation_token,
     "NoOpRecord": replay_no_op,
 }
 """Replays by record name."""

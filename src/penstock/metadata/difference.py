@@ -7,6 +7,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from penstock.metadata.client_quotas import quota_changes
+from penstock.metadata.delegation_tokens import differences
 from penstock.metadata.delta import MetadataDelta, TopicDelta
 from penstock.metadata.image import EMPTY, MetadataImage, TopicImage
 from penstock.protocol.acls import Acl
@@ -48,6 +49,7 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
         credential = new.scram_credentials.get(key)
         if credential != before_credentials.get(key):
             delta.scram_credentials[key] = credential
+    delta.delegation_tokens = differences(old.delegation_tokens, new.delegation_tokens)
     return delta
 
 

@@ -1,4 +1,5 @@
-"""What the active controller does without a request: fence silent brokers, move leaderships, balance, elect.
+"""What the active controller does without a request: fence silent brokers, move leaderships, balance, elect, and remove
+delegation tokens that are past their time.
 
 `Duties.due` returns one bounded step at a time; the node appends its records and calls again at `next_deadline_ms`. In
 a healthy cluster the only wake-up is for the next session's end.
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING
 
 from penstock.config.values import SECOND_MS
 from penstock.metadata import brokers, leadership
+from penstock.metadata.delegation_tokens import removals
 from penstock.metadata.heartbeats import Heartbeats
 from penstock.metadata.limits import LEADERSHIP_CHANGES_PER_STEP, LOST_CONNECTION_GRACE_MS
 from penstock.metadata.result import MetadataMessage, Result
+from penstock.records.wall import WallTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,13 +33,13 @@ AT_ONCE_MS = 0
 
 
 class Duties:
-    """The duties of a controller while it is active.
+    """The duties of a controller while it is active. `wall`: the wall time, by which delegation tokens end.
 
     Attributes:
         heartbeats: the brokers' sessions.
     """
 
-    def __init__(self, controller: Controller, now_ms: int) -> None:
+    def __init__(self, controller: Controller, now_ms: int, wall: WallTime | None = None) -> None:
         self.heartbeats = Heartbeats.of(controller, now_ms)
         self._controller = controller
         self._patient_until_ms = now_ms + LOST_CONNECTION_GRACE_MS
@@ -49,6 +52,9 @@ class Duties:
         self._gone: dict[int, int] = {}
         self._departing: dict[int, Iterator[Sequence[MetadataMessage]]] = {}
         self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._wall = wall or WallTime()
+        self._sweep_from: str | None = None
+        self._sweep_ms = now_ms + controller.settings.delegation_token_expiry_check_interval_ms
         self._follow(now_ms)
 
     def due(self, now_ms: int) -> Sequence[MetadataMessage] | None:
@@ -60,6 +66,7 @@ class Duties:
             or self._stepped(self._to_reconsider, leadership.reconsider)
             or self._balanced(now_ms)
             or self._uncleanly_led(now_ms)
+            or self._swept(now_ms)
         )
 
     def next_deadline_ms(self) -> int | None:
@@ -75,6 +82,8 @@ class Duties:
             deadlines.append(self._balance_ms)
         if len(self._controller.indexes.leaderless):
             deadlines.append(self._unclean_ms)
+        if self._has_tokens:
+            deadlines.append(self._sweep_ms)
         return min(deadlines, default=None)
 
     def _follow(self, now_ms: int) -> None:
@@ -133,6 +142,22 @@ class Duties:
             self._unclean_ms = now_ms + self._controller.settings.unclean_leader_election_interval_ms
             self._leaderless = list(self._controller.indexes.leaderless)
         return self._stepped(self._leaderless, leadership.elect_unclean)
+
+    @property
+    def _has_tokens(self) -> bool:
+        """Whether there are delegation tokens to look at. A controller without the key removes none, as in Kafka."""
+        controller = self._controller
+        return bool(controller.settings.delegation_token_secret_key and len(controller.image.delegation_tokens))
+
+    def _swept(self, now_ms: int) -> Sequence[MetadataMessage] | None:
+        """The removal of tokens that are past their time, some of them in each step."""
+        if now_ms < self._sweep_ms or not self._has_tokens:
+            return None
+        tokens = self._controller.image.delegation_tokens
+        records, self._sweep_from = removals(tokens, self._sweep_from, self._wall.at(now_ms))
+        if self._sweep_from is None:
+            self._sweep_ms = now_ms + self._controller.settings.delegation_token_expiry_check_interval_ms
+        return records or None
 
     def _stepped(
         self, keys: list[int], decide: Callable[[Controller, Sequence[int]], Result[None]]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.metadata.client_quotas import ClientQuotas
+from penstock.metadata.delegation_tokens import DelegationTokens
 from penstock.metadata.persistent import PersistentMap
 from penstock.metadata.scram import Credentials
 from penstock.protocol.acls import Acl, AclFilter, PatternType, ResourceType
@@ -267,6 +268,7 @@ class MetadataImage:
         next_producer_id: the first id that no block has taken yet.
         scram_credentials: by (code of the mechanism, user).
         client_quotas: by entity; `quota.levels.resolve` tells which of them counts for a client.
+        delegation_tokens: by id.
     """
 
     offset: int = -1
@@ -283,6 +285,7 @@ class MetadataImage:
     acls: AclsImage = field(default_factory=AclsImage)
     scram_credentials: Credentials = field(default_factory=PersistentMap)
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
+    delegation_tokens: DelegationTokens = field(default_factory=PersistentMap)
 
     @property
     def metadata_version(self) -> int:

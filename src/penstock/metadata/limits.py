@@ -17,6 +17,12 @@ SCRAM_ITERATIONS_MIN = 4096
 refused."""
 SCRAM_ITERATIONS_MAX = 16_384
 """Most rounds of a credential that is stored, as with Kafka; more are UNACCEPTABLE_CREDENTIAL."""
+DELEGATION_TOKENS_MAX = 100_000
+"""Delegation tokens of a cluster; another one is POLICY_VIOLATION. Whoever has logged in may make them."""
+RENEWERS_PER_TOKEN_MAX = 100
+"""Renewers of one delegation token; with more it is not made: POLICY_VIOLATION."""
+TOKENS_SWEPT_PER_STEP = 1_000
+"""Delegation tokens that the controller looks at in one turn for those that are past their time."""
 LEADERSHIP_CHANGES_PER_STEP = 200
 """Partitions whose leader or in-sync replicas the controller changes at once when a broker goes, or that it balances
 in one turn; the rest follow in further steps, with other work in between."""

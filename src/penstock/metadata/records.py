@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.errors import ProtocolError, StorageError
 from penstock.metadata.client_quotas import quota_records
+from penstock.metadata.delegation_tokens import DelegationToken
 from penstock.metadata.features import METADATA_VERSION, MetadataVersion
 from penstock.metadata.image import BrokerRegistration, ControllerRegistration, MetadataImage, TopicImage
 from penstock.metadata.result import MetadataMessage
@@ -64,7 +65,7 @@ def decode_records(values: Iterable[bytes], path: str) -> Sequence[MetadataMessa
 
 def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
     """An image as the records that make it, in Kafka's order: features, brokers, topics, configs, client quotas,
-    producer ids, ACLs, SCRAM credentials.
+    producer ids, ACLs, SCRAM credentials, delegation tokens.
     """
     if METADATA_VERSION in image.features:
         yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=image.features[METADATA_VERSION])
@@ -86,6 +87,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataMessage]:
         yield acl_record(UUID(int=number), acl)
     for (mechanism, user), credential in image.scram_credentials.items():
         yield credential.record(user, mechanism)
+    yield from map(DelegationToken.record, image.delegation_tokens.values())
 
 
 def acl_record(acl_id: UUID, acl: Acl) -> AccessControlEntryRecord:

@@ -54,6 +54,7 @@ from penstock.node.identities import Identities
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
+from penstock.node.mechanisms import mechanisms_of
 from penstock.node.metrics import Sample, TopicMetrics
 from penstock.node.node_samples import node_samples
 from penstock.node.opening import opening
@@ -77,7 +78,6 @@ from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
 from penstock.security.authorizer import Authorizer
 from penstock.security.certificates import Shown
-from penstock.security.mechanisms import Mechanisms
 
 
 class Broker:
@@ -124,11 +124,8 @@ class Broker:
         state = self.state = NodeState(settings, metadata_directory)
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
-        mechanisms = Mechanisms(
-            lambda: state.settings.sasl,
-            lambda: self.quorum.metadata.scram_credentials,
-            nonces or random,
-            plugged.kerberos,
+        mechanisms = mechanisms_of(
+            state, scheduler, plugged, lambda: self.quorum.metadata.scram_credentials, nonces or random
         )
         self.calls = Calls(
             state,

@@ -259,7 +259,9 @@ def answer_in(answer: EnvelopeResponse | None, request: Request[Any]) -> Message
 
 def serialized(principal: Principal) -> bytes:
     """A principal as Kafka's DefaultKafkaPrincipalBuilder serialises it: a 16-bit version, and the message."""
-    data = DefaultPrincipalData(type=principal.type, name=principal.name)
+    data = DefaultPrincipalData(
+        type=principal.type, name=principal.name, token_authenticated=principal.token_authenticated
+    )
     return PRINCIPAL_VERSION.to_bytes(2, "big") + codec.encode_bytes(data, PRINCIPAL_VERSION)
 
 
@@ -269,7 +271,7 @@ def deserialized(data: bytes | memoryview) -> Principal:
     if len(data) < 2 or version != PRINCIPAL_VERSION:
         raise ProtocolError(f"a principal of version {version} is not known")
     found, _ = codec.decode(DefaultPrincipalData, version, memoryview(bytearray(data)), 2)
-    return Principal(found.type, found.name)
+    return Principal(found.type, found.name, found.token_authenticated)
 
 
 def address_bytes(peer: str) -> bytes:

@@ -112,7 +112,7 @@ class ControllerNode:
     def claim(self, loader: MetadataLoader, now_ms: int) -> None:
         """This node leads: takes over the loaded state."""
         self.state = Controller(self.settings, self._random, loader)
-        self.duties = Duties(self.state, now_ms)
+        self.duties = Duties(self.state, now_ms, self._quorum.wall)
         self._heartbeat_connections.clear()
         self._suspect_predecessor(now_ms)
         self._due = True

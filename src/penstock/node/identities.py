@@ -8,6 +8,7 @@ the connection is refused, by `penstock.node.logins`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.config.broker.network import WITH_SASL
 from penstock.config.broker.sasl import GSSAPI
@@ -71,7 +72,8 @@ class Identities:
             except NoShortName as error:
                 problem = str(error)
         default = None if problem else Principal(USER, name)
-        return self._named(connection, default, problem, shown=connection.shown, server=server)
+        principal = self._named(connection, default, problem, shown=connection.shown, server=server)
+        return replace(principal, token_authenticated=server.token_authenticated)
 
     def _short(self, listener: str, name: str) -> str:
         """The short name of a Kerberos one. Raises NoShortName."""

@@ -59,7 +59,6 @@ NO_SHARE_GROUPS = "share groups are not supported yet"
 UNSUPPORTED_APIS = (
     ("Share", NO_SHARE_GROUPS),
     ("Streams", "streams groups are not supported yet"),
-    ("DelegationToken", "delegation tokens are not supported yet"),
 )
 """What a request for an API that is not served asks for, by a part of the API's name."""
 
@@ -95,6 +94,10 @@ class Journal:
         if describe is None or body is None:
             return told
         return log_with_requester(request, describe(body, response), told)
+
+    def token_changed(self, request: Request[Any], what: str, token_id: str, **fields: Any) -> None:
+        """A delegation token was made, renewed or ended. Its HMAC is nobody's business."""
+        log_with_requester(request, [(f"delegation token {what}", {"token": token_id, **fields})])
 
     def groups_deleted(self, request: Request[Any], group_ids: Iterable[str]) -> None:
         log_with_requester(request, (("group deleted", {"group": shortened(group_id)}) for group_id in group_ids))

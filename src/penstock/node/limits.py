@@ -140,6 +140,10 @@ METADATA_PARTITIONS_PER_STEP = 1000
 """Partitions of a listing that are described before others have their turn, give or take a topic."""
 ACLS_PER_STEP = 1000
 """ACLs that a filter looks at before others have their turn."""
+TOKENS_PER_STEP = 200
+"""Delegation tokens that a request looks at, or computes HMACs of, before others have their turn."""
+TOKEN_OWNERS_PER_REQUEST_MAX = 1_000
+"""Owners whose delegation tokens are to be described; a request with more is POLICY_VIOLATION."""
 ACL_FILTERS_PER_REQUEST_MAX = 1_000
 """Filters of one DeleteAcls; a request with more is POLICY_VIOLATION."""
 CLIENT_QUOTAS_PER_STEP = 1000

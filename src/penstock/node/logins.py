@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ErrorCode, ProtocolError
+from penstock.errors import ErrorCode, NotResident, ProtocolError
 from penstock.node.effects import Chunk, LetIn, Run
 from penstock.node.exit import Exit
 from penstock.node.identities import Identities
@@ -207,7 +207,12 @@ class Logins:
             connection.answered(bare, (framed,), self._scheduler.effects)
             return LATER
 
-        self._evaluate(connection, login, token, answered, lambda answer, at_ms: None)
+        evaluate = partial(self._evaluate, connection, login, token, answered, lambda answer, at_ms: None)
+        try:
+            evaluate()
+        except NotResident as missing:  # a bare token is no request that could wait for the data of a lane
+            missing.was_read(missing.read(None))
+            evaluate()
 
     # Requests: see node/handlers/sasl.py
 
@@ -333,7 +338,10 @@ class Logins:
         of_mechanism = of_listener and of_listener.mechanisms.get(server.mechanism)
         lifetimes_ms = [of_mechanism.max_reauth_ms] if of_mechanism and of_mechanism.max_reauth_ms else []
         if server.expires_at_ms is not None:
-            lifetimes_ms.append(max(0, server.expires_at_ms - self._scheduler.wall.at(self._scheduler.now_ms)))
+            left_ms = server.expires_at_ms - self._scheduler.wall.at(self._scheduler.now_ms)
+            if left_ms <= 0:
+                raise LoginFailed("what it logs in with has just ended")
+            lifetimes_ms.append(left_ms)
         lifetime_ms = min(lifetimes_ms, default=0)
         login.expires = bool(lifetimes_ms)
         login.until_ms = self._elapsed_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS

@@ -15,7 +15,7 @@ in `penstock.security.acls`, and who a connection is in `penstock.security.princ
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
@@ -41,10 +41,15 @@ SAMPLE_NAME = "hardcode"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The identity at the other end of a connection, as in Kafka's `User:alice`."""
+    """The identity at the other end of a connection, as in Kafka's `User:alice`.
+
+    `token_authenticated`: it came by a delegation token. It is the same principal then, who may do the same, but with
+    tokens.
+    """
 
     type: str
     name: str
+    token_authenticated: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"

@@ -96,6 +96,7 @@ class GssapiServer:
     """The server's side. `open_context` makes its context, and may block; `ends_with_ticket`: the login does."""
 
     mechanism = GSSAPI
+    token_authenticated = False
 
     def __init__(self, open_context: Callable[[], GssContext], *, ends_with_ticket: bool) -> None:
         self.complete = False

@@ -4,6 +4,8 @@ from penstock.config.values import MiB
 
 SCRAM_CHALLENGE_ITERATIONS_MAX = 1_000_000
 """Most rounds that a server may ask of us as a client: half a second of a thread; more fail the login."""
+TOKEN_CREDENTIALS_MAX = 10_000
+"""Keys of delegation tokens that a node keeps, one for each mechanism; the oldest gives way, and is derived again."""
 SASL_MESSAGE_MAX_CHARACTERS = 64 * 1024
 """Longest message of an exchange that is parsed, whatever sasl.server.max.receive.size lets in; longer ones fail."""
 STORE_MAX_BYTES = 4 * MiB

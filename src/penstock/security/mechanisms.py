@@ -11,7 +11,8 @@ from penstock.metadata.scram import Credentials, ScramCredential, ScramMechanism
 from penstock.security.gssapi import GssapiClient, GssapiServer, Kerberos
 from penstock.security.plain import PlainClient, PlainServer
 from penstock.security.sasl import SaslClient, SaslServer
-from penstock.security.scram import ScramClient, ScramServer
+from penstock.security.scram import ScramClient, ScramServer, TokenCredential
+from penstock.security.tokens import TokenLogins, TokenSource
 
 NONCE_BITS = 160
 DECOY_KEY_BITS = 256
@@ -23,6 +24,7 @@ class Mechanisms:
     Args:
         settings: the present ones. credentials: those of SCRAM at present.
         nonces: randomness that nobody outside may guess. kerberos: makes the contexts of GSSAPI, if there is any.
+        tokens: where delegation tokens are; None: there are none.
     """
 
     def __init__(
@@ -30,12 +32,15 @@ class Mechanisms:
         settings: Callable[[], Sasl],
         credentials: Callable[[], Credentials],
         nonces: Random,
+        *,
         kerberos: Kerberos | None = None,
+        tokens: TokenSource | None = None,
     ) -> None:
         self._kerberos = kerberos
         self._settings = settings
         self._credentials = credentials
         self._nonces = nonces
+        self._tokens = None if tokens is None else TokenLogins(tokens, nonces)
         self._decoy_key = nonces.getrandbits(DECOY_KEY_BITS).to_bytes(DECOY_KEY_BITS // 8, "big")
 
     def of(self, listener: str) -> SaslListener | None:
@@ -75,6 +80,10 @@ class Mechanisms:
     def _nonce(self) -> str:
         return f"{self._nonces.getrandbits(NONCE_BITS):040x}"
 
-    def _look_up(self, mechanism: ScramMechanism, user: str, token: bool) -> ScramCredential | None:
-        """A user's credential. There are no delegation tokens yet."""
-        return None if token else self._credentials().get((int(mechanism), user))
+    def _look_up(
+        self, mechanism: ScramMechanism, user: str, is_token: bool
+    ) -> ScramCredential | TokenCredential | None:
+        """The credential of a user or a delegation token. Raises NotResident, see `security.tokens`."""
+        if is_token:
+            return None if self._tokens is None else self._tokens.look_up(mechanism, user)
+        return self._credentials().get((int(mechanism), user))

@@ -23,6 +23,7 @@ class PlainServer:
 
     mechanism = PLAIN
     expires_at_ms: int | None = None
+    token_authenticated = False
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self.complete = False

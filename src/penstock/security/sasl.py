@@ -68,15 +68,17 @@ class SaslServer(Protocol):
     Attributes:
         user: who has logged in, once `complete`; before, who claims to.
         expires_at_ms: when the credential itself ends, in milliseconds since the epoch; None for never.
+        token_authenticated: the credential is a delegation token.
     """
 
     mechanism: str
     complete: bool
     user: str
     expires_at_ms: int | None
+    token_authenticated: bool
 
     def evaluate(self, token: bytes) -> bytes | Slow:
-        """The answer to a token of the client. Raises LoginFailed."""
+        """The answer to a token of the client. Raises LoginFailed, or NotResident if it is to be asked again."""
         ...
 
 

@@ -19,8 +19,10 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import new as new_hash
 
+from penstock.errors import NotResident
 from penstock.metadata.limits import SCRAM_ITERATIONS_MIN
 from penstock.metadata.scram import ScramCredential, ScramMechanism, credential_of, keyed
 from penstock.security.limits import SASL_MESSAGE_MAX_CHARACTERS, SCRAM_CHALLENGE_ITERATIONS_MAX
@@ -43,23 +45,39 @@ CLIENT_FINAL = re.compile(
 )
 SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^\x00,]+)|v=(?P<signature>{BASE64})){EXTENSIONS}")
 TOKEN_EXTENSION = ",tokenauth=true"
+WORDS = {"user": "password", "token": "HMAC"}
+"""What a client that names one of these must know."""
+IS_TOKEN = re.compile(r",tokenauth=(?i:true)(?:,|$)")
 SALT_BITS = 130
 """Of the salts that our tools and Kafka's make."""
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-LookUp = Callable[[str, bool], ScramCredential | None]
-"""The credential of a user, or of a delegation token if the second argument is True."""
+
+@dataclass(frozen=True, slots=True)
+class TokenCredential:
+    """What a client that logs in by a delegation token must prove to know, whom it logs in as then, and until when."""
+
+    credential: ScramCredential
+    owner: str
+    expires_at_ms: int
+
+
+LookUp = Callable[[str, bool], ScramCredential | TokenCredential | None]
+"""The credential of a user, or of a delegation token if the second argument is True. It may raise NotResident: then the
+exchange is as before, and the same token can be evaluated again."""
 
 
 class ScramServer:
     """The server's side of one login. `nonce`: at least 18 random bytes, as printable ASCII without a comma."""
 
-    expires_at_ms: int | None = None
-
     def __init__(self, mechanism: ScramMechanism, nonce: str, look_up: LookUp, decoy_key: bytes) -> None:
         self.mechanism = mechanism.sasl_name
         self.complete = False
         self.user = ""
+        self.expires_at_ms: int | None = None
+        self.token_authenticated = False
+        self._owner = ""
+        self._claims = "user"
         self._mechanism = mechanism
         self._nonce = nonce
         self._look_up = look_up
@@ -76,11 +94,16 @@ class ScramServer:
             raise LoginFailed("the exchange is over")
         self._over = True
         if self._credential is None:
-            answer = self._first(token)
+            try:
+                answer = self._first(token)
+            except NotResident:
+                self._over = False
+                raise
             self._over = False
         else:
             answer = self._final(token, self._credential)
             self.complete = True
+            self.user = self._owner or self.user
         return answer.encode()
 
     def _first(self, token: bytes) -> str:
@@ -91,7 +114,11 @@ class ScramServer:
         authorization_id = found["authorization_id"]
         if authorization_id is not None and user_of(authorization_id) != user:
             raise LoginFailed("another authorization id", OTHER_AUTHORIZATION_ID)
-        credential = self._look_up(user, f"{TOKEN_EXTENSION}," in f"{found['extensions']},")
+        self._claims = "token" if IS_TOKEN.search(found["extensions"]) else "user"
+        looked_up = self._look_up(user, self._claims == "token")
+        credential = looked_up.credential if isinstance(looked_up, TokenCredential) else looked_up
+        if isinstance(looked_up, TokenCredential):
+            self._owner, self.expires_at_ms, self.token_authenticated = looked_up.owner, looked_up.expires_at_ms, True
         self._known = credential is not None and credential.iterations >= SCRAM_ITERATIONS_MIN
         if credential is None or not self._known:
             credential = self._decoy(user)
@@ -116,7 +143,7 @@ class ScramServer:
         client_key = mixed(proof, signature) if len(proof) == len(signature) else signature
         stored_key = new_hash(self._mechanism.hash_name, client_key).digest()
         if not hmac.compare_digest(stored_key, credential.stored_key) or not self._known:
-            raise LoginFailed("wrong password" if self._known else "unknown user")
+            raise LoginFailed(f"wrong {WORDS[self._claims]}" if self._known else f"unknown {self._claims}")
         return f"v={b64encode(keyed(self._mechanism, credential.server_key, heard)).decode()}"
 
     def _decoy(self, user: str) -> ScramCredential:

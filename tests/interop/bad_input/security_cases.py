@@ -1,4 +1,4 @@
-"""Bad requests about logins, users and ACLs, to brokers without an authorizer, on a listener without SASL."""
+"""Bad requests about logins, users, ACLs and tokens, to brokers without an authorizer, on a listener without SASL."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ from penstock.protocol.messages.alter_user_scram_credentials_request import (
     ScramCredentialUpsertion,
 )
 from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from penstock.protocol.messages.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
 from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
+from penstock.protocol.messages.describe_delegation_token_request import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
 from penstock.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
+from penstock.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from penstock.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 
@@ -37,6 +44,7 @@ def security_cases() -> Iterator[Case]:
     yield from login_cases()
     yield from acl_cases()
     yield from user_cases()
+    yield from token_cases()
 
 
 def login_cases() -> Iterator[Case]:
@@ -78,3 +86,24 @@ def user_cases() -> Iterator[Case]:
         )
     twice = [ScramCredentialUpsertion(**USER)] * 2
     yield alter("a user twice", lambda world, version: AlterUserScramCredentialsRequest(deletions=[], upsertions=twice))
+
+
+def token_cases() -> Iterator[Case]:
+    """Who has no credentials is told that first, whatever is wrong beside it."""
+    create, renew = of(ApiKey.CREATE_DELEGATION_TOKEN), of(ApiKey.RENEW_DELEGATION_TOKEN)
+    expire, describe = of(ApiKey.EXPIRE_DELEGATION_TOKEN), of(ApiKey.DESCRIBE_DELEGATION_TOKEN)
+    group = [CreatableRenewers(principal_type="Group", principal_name="")]
+    yield create(
+        "a group as renewer",
+        lambda world, version: CreateDelegationTokenRequest(renewers=group, max_lifetime_ms=-(2**63)),
+    )
+    yield create(
+        "a lifetime without end",
+        lambda world, version: CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=2**62),
+    )
+    yield renew("no HMAC", lambda world, version: RenewDelegationTokenRequest(hmac=b"", renew_period_ms=-(2**63)))
+    yield renew("a long HMAC", lambda world, version: RenewDelegationTokenRequest(hmac=b"x" * 100_000))
+    yield expire("no HMAC", lambda world, version: ExpireDelegationTokenRequest(hmac=b"", expiry_time_period_ms=2**62))
+    nobody = [DescribeDelegationTokenOwner(principal_type="", principal_name="")]
+    yield describe("no owners", lambda world, version: DescribeDelegationTokenRequest(owners=[]))
+    yield describe("an owner without a name", lambda world, version: DescribeDelegationTokenRequest(owners=nobody))

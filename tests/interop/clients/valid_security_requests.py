@@ -15,9 +15,13 @@ from penstock.protocol.messages.alter_user_scram_credentials_request import (
     ScramCredentialUpsertion,
 )
 from penstock.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from penstock.protocol.messages.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
 from penstock.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from penstock.protocol.messages.describe_acls_request import DescribeAclsRequest
+from penstock.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
 from penstock.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
+from penstock.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from penstock.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 
@@ -60,6 +64,8 @@ def quota_entry(entity: Mapping[str, str | None], **limits: float | None) -> alt
     )
 
 
+HMAC = b"h" * 64
+
 VALID_OF_SECURITY: Mapping[ApiKey, Callable[[], Message]] = {
     ApiKey.SASL_HANDSHAKE: lambda: SaslHandshakeRequest(mechanism="PLAIN"),
     ApiKey.SASL_AUTHENTICATE: lambda: SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"),
@@ -76,6 +82,12 @@ VALID_OF_SECURITY: Mapping[ApiKey, Callable[[], Message]] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda: AlterUserScramCredentialsRequest(
         deletions=[], upsertions=[ScramCredentialUpsertion(**USER)]
     ),
+    ApiKey.CREATE_DELEGATION_TOKEN: lambda: CreateDelegationTokenRequest(
+        renewers=[CreatableRenewers(principal_type="User", principal_name="bob")], max_lifetime_ms=-1
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: lambda: RenewDelegationTokenRequest(hmac=HMAC, renew_period_ms=-1),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: lambda: ExpireDelegationTokenRequest(hmac=HMAC, expiry_time_period_ms=-1),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda: DescribeDelegationTokenRequest(owners=None),
 }
 """What each version of an API takes."""
 
@@ -85,5 +97,9 @@ ERRORS_WITHOUT_SECURITY = {
     ApiKey.DESCRIBE_ACLS: [ErrorCode.SECURITY_DISABLED],
     ApiKey.CREATE_ACLS: [ErrorCode.SECURITY_DISABLED],
     ApiKey.DELETE_ACLS: [ErrorCode.SECURITY_DISABLED],
+    ApiKey.CREATE_DELEGATION_TOKEN: [ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED],
+    ApiKey.RENEW_DELEGATION_TOKEN: [ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED],
+    ApiKey.EXPIRE_DELEGATION_TOKEN: [ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED],
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: [ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED],
 }
 """Where there is no authorizer, on a listener without SASL."""

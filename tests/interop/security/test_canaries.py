@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import logging
 import re
 import traceback
 import urllib.request
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +38,7 @@ from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeReque
 from penstock.server.logs import JsonFormatter
 from penstock.testing.broker import LocalBroker
 
-CANARIES = 30
+CANARIES = 31
 CANARY = re.compile(rb"canary[- ]?\d\d", re.IGNORECASE)
 PROVIDER = "org.apache.kafka.common.config.provider"
 PROVIDERS = {
@@ -44,6 +46,11 @@ PROVIDERS = {
     "config.providers.file.class": f"{PROVIDER}.FileConfigProvider",
     "config.providers.env.class": f"{PROVIDER}.EnvVarConfigProvider",
     "config.providers.dir.class": f"{PROVIDER}.DirectoryConfigProvider",
+}
+CONTROLLERS = {
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": f'{PLAIN_MODULE} required username=n password=n user_n="n";',
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
 }
 
 
@@ -58,6 +65,7 @@ class Place:
         self.directory = directory
         self.given: set[int] = set()
         self.key_bodies: list[str] = []
+        self.hmacs: list[str] = []
         authority = Authority(directory)
         store = authority.store("node")
         key = load_pem_private_key(store.key_pem.encode(), None)
@@ -90,7 +98,7 @@ class Place:
                 **PROVIDERS,
                 "listeners": "PLAINTEXT://127.0.0.1:0,SECURED://127.0.0.1:0,SECOND://127.0.0.1:0,"
                 "CONTROLLER://127.0.0.1:0",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL,"
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,SECURED:SASL_SSL,"
                 "SECOND:SASL_SSL",
                 "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
                 f"{named}plain.sasl.jaas.config": f"{PLAIN_MODULE} required username=node "
@@ -111,6 +119,8 @@ class Place:
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": "User:ANONYMOUS",
                 "penstock.metrics.listener": "127.0.0.1:0",
+                "delegation.token.secret.key": self.secret(31),
+                **CONTROLLERS,
             },
         )
 
@@ -150,6 +160,12 @@ class Said:
         assert text, f"{who} says nothing"
         self.texts.append((who, text.encode() if isinstance(text, str) else text))
 
+    def unsearched(self, *words: str) -> str:
+        """Runs a command that is to tell a secret, and returns what it prints."""
+        self._capture.readouterr()
+        assert main(list(words)) == 0
+        return self._capture.readouterr().out
+
     def run(self, *words: str, code: int = 0) -> str:
         """Runs a command; what it prints is searched."""
         self._capture.readouterr()
@@ -164,7 +180,9 @@ class Said:
         found = [f"{who}: {text[max(0, at.start() - 60) : at.end()]!r}"
                  for who, text in self.texts for at in CANARY.finditer(text)]  # fmt: skip
         bodies = [body.encode() for body in self._place.key_bodies]
-        return found + [f"{who}: a private key" for who, text in self.texts for body in bodies if body in text]
+        found += [f"{who}: a private key" for who, text in self.texts for body in bodies if body in text]
+        hmacs = [each.encode() for each in self._place.hmacs]
+        return found + [f"{who}: a token's HMAC" for who, text in self.texts for each in hmacs if each in text]
 
 
 @contextmanager
@@ -196,7 +214,9 @@ def test_no_canary_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
             be_refused(said, place, secured)
             misconfigure_clients(said, place, secured)
             asyncio.run(send_garbage(said, place, broker.addresses["SECURED"]))
-            said.run("topics", "list", *secured, "--command-config", str(place.client({}, password=canary(6))))
+            file = str(place.client({}, password=canary(6)))
+            said.run("topics", "list", *secured, "--command-config", file)
+            use_tokens(said, place, ("--command-config", file, *secured))
             said.run("doctor", "--json", "--config", str(place.whole), "--data", str(tmp_path), *plain)
             assert broker._embedded is not None
             assert broker._embedded.server is not None
@@ -243,6 +263,21 @@ def be_refused(said: Said, place: Place, secured: tuple[str, str]) -> None:
     said.run("consume", "clicks", *secured, "--command-config", str(file), code=1)
     security = client_properties(str(file))[1]
     said.add("a client's security", repr(security) + repr(security.login) + repr(security.settings()))
+
+
+def use_tokens(said: Said, place: Place, secured: tuple[str, ...]) -> None:
+    """Makes a token, renews it, logs in by it and ends it. Its HMAC is told once: to who has it made."""
+    made = json.loads(said.unsearched("tokens", "create", "--renewer", "User:bob", "--json", *secured))
+    place.hmacs += [made["hmac"], b64decode(made["hmac"]).hex()]
+    login = f'{SCRAM_MODULE} required username="{made["id"]}" password="{made["hmac"]}" tokenauth="true";'
+    by_token = place.client({"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": login}, name="token")
+    said.run("tokens", "describe", *secured)
+    said.run("tokens", "describe", "--json", *secured)
+    said.run("tokens", "renew", made["id"], *secured)
+    said.run("topics", "list", *secured[2:], "--command-config", str(by_token))
+    said.run("tokens", "expire", made["id"], "--period", "1h", *secured)
+    said.run("tokens", "expire", made["id"], *secured)
+    said.run("topics", "list", *secured[2:], "--command-config", str(by_token), code=1)
 
 
 def misconfigure_clients(said: Said, place: Place, secured: tuple[str, str]) -> None:

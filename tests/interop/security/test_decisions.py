@@ -30,10 +30,15 @@ ALONE = {
 }
 ADMIN = Principal("User", "admin")
 SWAPPED = {"nothing": SUPER, SUPER: "nothing"}
+ELSEWHERE = "it is asked on a listener with SASL, in test_token_decisions"
 NOT_ASKED = {
     ApiKey.API_VERSIONS: "it is open to all",
     ApiKey.SASL_HANDSHAKE: "it comes before anybody is known; node/logins answers it, and no ACL counts",
     ApiKey.SASL_AUTHENTICATE: "it comes before anybody is known; node/logins answers it, and no ACL counts",
+    ApiKey.CREATE_DELEGATION_TOKEN: ELSEWHERE,
+    ApiKey.RENEW_DELEGATION_TOKEN: ELSEWHERE,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ELSEWHERE,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: ELSEWHERE,
     ApiKey.VOTE: "it would disturb the quorum",
     ApiKey.BEGIN_QUORUM_EPOCH: "it would disturb the quorum",
     ApiKey.END_QUORUM_EPOCH: "it would disturb the quorum",

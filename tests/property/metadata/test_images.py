@@ -16,11 +16,13 @@ from penstock.metadata.loader import MetadataLoader
 from penstock.metadata.records import decode_records, encode_records, image_records
 from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
+from penstock.protocol.messages.metadata.delegation_token_record import DelegationTokenRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
 from penstock.protocol.messages.metadata.partition_record import PartitionRecord
 from penstock.protocol.messages.metadata.producer_ids_record import ProducerIdsRecord
 from penstock.protocol.messages.metadata.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from penstock.protocol.messages.metadata.remove_delegation_token_record import RemoveDelegationTokenRecord
 from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
 from penstock.protocol.messages.metadata.topic_record import TopicRecord
 from penstock.raft.checkpoint import checkpoint_batches, read_checkpoint
@@ -35,6 +37,7 @@ class History:
         self.random = Random(seed)
         self.topics: dict[str, tuple[UUID, int]] = {}
         self.brokers: dict[int, int] = {}
+        self.tokens: list[str] = []
         self.offset = 0
         self.batches: list[list[Any]] = [[FeatureLevelRecord(name="metadata.version", feature_level=30)]]
 
@@ -47,7 +50,11 @@ class History:
         return self
 
     def change(self) -> list[Any]:
-        return self.random.choice((self.create, self.create, self.delete, self.elect, self.configure, self.register))()
+        changes = (
+            *(self.create, self.create, self.delete, self.elect),
+            *(self.configure, self.register, self.issue, self.withdraw),
+        )
+        return self.random.choice(changes)()
 
     def create(self) -> list[Any]:
         name = f"topic-{self.random.randrange(12)}"
@@ -96,6 +103,26 @@ class History:
             ConfigRecord(resource_type=kind, resource_name=name, name=f"c{self.random.randrange(4)}", value=value),
             ids,
         ]
+
+    def issue(self) -> list[Any]:
+        """A delegation token is made, or renewed."""
+        token_id = f"token-{self.random.randrange(6)}"
+        self.tokens.append(token_id)
+        end_ms = self.random.randrange(9)
+        return [
+            DelegationTokenRecord(
+                owner="User:a",
+                requester="User:b",
+                renewers=["User:c"],
+                issue_timestamp=0,
+                max_timestamp=9,
+                expiration_timestamp=end_ms,
+                token_id=token_id,
+            )
+        ]
+
+    def withdraw(self) -> list[Any]:
+        return [RemoveDelegationTokenRecord(token_id=self.random.choice(self.tokens or ["none"]))]
 
     def register(self) -> list[Any]:
         broker_id = self.random.randrange(1, 4)

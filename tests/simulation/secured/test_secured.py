@@ -34,6 +34,9 @@ def test_who_may_do_what_is_decided_by_the_image(name: str) -> None:
     assert sum(rules.judged_elsewhere for rules in world.rules.values()) > 5, "in an Envelope"
     assert sum(guest.answers for guest in world.guests) > sum(guest.refusals for guest in world.guests) > 5
     assert world.acl_admin.changes > 5
+    assert world.holder.changes > 5
+    assert sum(bearer.logins for bearer in world.holder.bearers) > 5
+    assert sum(bearer.login.refusals for bearer in world.holder.bearers) > 1
 
 
 def test_a_process_that_stood_still_serves_no_session_for_longer() -> None:

@@ -37,7 +37,7 @@ class Caller:
         login = SaslLogin(mechanism, "alice", PASSWORDS["alice"] if password is None else password)
         if kerberos is not None:
             login = SaslLogin(mechanism, ALICE.principal, "", ALICE)
-        mechanisms = Mechanisms(lambda: Sasl({}, {SECURED: login}), PersistentMap, Random(2), kerberos)
+        mechanisms = Mechanisms(lambda: Sasl({}, {SECURED: login}), PersistentMap, Random(2), kerberos=kerberos)
         self.effects: list[Effect] = []
         self.timers = TimerWheel()
         logins = PeerLogins(mechanisms, self.effects.append, 0)

@@ -14,6 +14,7 @@ from penstock.config.broker.quotas import QuotaSettings
 from penstock.config.broker.replication import ReplicationSettings
 from penstock.config.broker.sasl import SaslSettings
 from penstock.config.broker.tls import TlsSettings
+from penstock.config.broker.tokens import TokenSettings
 from penstock.config.broker.transactions import TransactionSettings
 
 
@@ -27,6 +28,7 @@ class BrokerSettings(
     NetworkSettings,
     TlsSettings,
     SaslSettings,
+    TokenSettings,
     LogSettings,
     ReplicationSettings,
     QuotaSettings,
