@@ -116,4 +116,4 @@ class Identities:
         return build(builder, session)
 
     def _protocol(self, connection: Connection) -> str:
-        return self._settings().security_protocols[connection.listener]
+        return self._settings().security_protocols.get(connection.listener, "")
