@@ -87,4 +87,4 @@ def where_raised(error: BaseException) -> str:
         trace = trace.tb_next
     if trace is None:
         return type(error).__name__
-    return f"{type(error).__name__} ({trace.tb_frame.f_code.co_filename.rpartition("/")[2]}:{trace.tb_lineno})"
+    return f"{type(error).__name__} ({trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"
