@@ -353,8 +353,7 @@ class Broker:
         assert connection not in self.connections
         self.scheduler.now_ms = now_ms
         found = Connection.of(self.state.settings, connection, listener, peer)
-        since_ms = now_ms if since_ms < 0 else since_ms
-        if self.dispatcher.logins.connected(found, since_ms, shown):
+        if self.dispatcher.logins.connected(found, now_ms if since_ms < 0 else since_ms, shown):
             self.connections[connection] = found
 
     def connection_delay_ms(self, address: str, now_ms: int) -> int:

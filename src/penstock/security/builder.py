@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import PurePath
 
 from penstock.security.authorizer import Principal
 from penstock.security.limits import PRINCIPAL_MAX_CHARACTERS
@@ -88,4 +87,4 @@ def where_raised(error: BaseException) -> str:
         trace = trace.tb_next
     if trace is None:
         return type(error).__name__
-    return f"{type(error).__name__} ({PurePath(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})"
+    return f"{type(error).__name__} ({trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"

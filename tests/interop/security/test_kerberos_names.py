@@ -22,7 +22,7 @@ import org.apache.kafka.common.security.kerberos.*;
 
 public class ShortNames {
     static String text(String word) {
-        return new String(Base64.getDecoder().decode(word), StandardCharsets.UTF_8);
+        return word.equals("-") ? "" : new String(Base64.getDecoder().decode(word), StandardCharsets.UTF_8);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -66,7 +66,7 @@ MATCHES = (
 )
 EDITS = (
     "", "s/@.*//", "s/a/o/", "s/a/o/g", "s/([A-Z])/<$1>/g", "s/^(.)(.*)$/$2$1/", "s/x*/-/g", "s/.*/all/", "s/;.*//",
-    "s/(a)|b/[$1]/g", "s/a/\\\\$/", "s/(?<n>a)/${n}${n}/", "s/a/$1/", "s/a", "s/$/!/g", "s/\\\\./_/g",
+    "s/(a)|b/[$1]/g", "s/a/\\$/", "s/(?<n>a)/${n}${n}/", "s/a/$1/", "s/a", "s/$/!/g", "s/\\./_/g",
 )  # fmt: skip
 CASES = ("", "/L", "/U", "L", "/")
 WHOLE = ("DEFAULT", "default", "RULE:[1:$1", "RULE:[:$1]", "RULE:[1]", "DEFAULT/L", " DEFAULT")
@@ -102,7 +102,7 @@ def ours(name: str, rules: tuple[str, ...]) -> str:
 def test_names_are_short_as_kafka_makes_them() -> None:
     random = Random(11)
     cases = [(a_name(random), tuple(a_rule(random) for _ in range(random.choice((1, 1, 2, 3))))) for _ in range(5_000)]
-    lines = [" ".join(b64encode(text.encode()).decode() or "=" for text in (name, *rules)) for name, rules in cases]
+    lines = [" ".join(b64encode(text.encode()).decode() or "-" for text in (name, *rules)) for name, rules in cases]
     theirs = run_java_source(JAVA, stdin="\n".join(lines) + "\n").stdout.split("\n")[: len(cases)]
     found = {"=": 0, "bad": 0, "none": 0}
     for (name, rules), expected in zip(cases, theirs, strict=True):
@@ -117,4 +117,4 @@ def test_names_are_short_as_kafka_makes_them() -> None:
 
 def replaces_with_no_group(rule: str) -> bool:
     """A rule that Kafka takes, and whose replacement then fails at each match: here it stops the start."""
-    return "s/a/$1/" in rule or "s/a/$" in rule
+    return "s/a/$1/" in rule
