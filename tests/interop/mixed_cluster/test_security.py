@@ -183,7 +183,7 @@ def work_for(cluster: MixedCluster, security: Security) -> Load:
     assert errors == [REFUSED] * len(LED_BY_EACH)
     give(
         cluster, KAFKA, acl(ResourceType.GROUP, "unused", AclOperation.READ)
-    )  # Load's consumer looks for a coordinator
+    )  # the reader looks for a coordinator
     give(
         cluster,
         2,
