@@ -181,9 +181,7 @@ def work_for(cluster: MixedCluster, security: Security) -> Load:
         producer.produce(TOPIC, b"", partition=partition, on_delivery=lambda error, _: errors.append(error.code()))
     assert producer.flush(30) == 0
     assert errors == [REFUSED] * len(LED_BY_EACH)
-    give(
-        cluster, KAFKA, acl(ResourceType.GROUP, "unused", AclOperation.READ)
-    )  # the reader looks for a coordinator
+    give(cluster, KAFKA, acl(ResourceType.GROUP, "unused", AclOperation.READ))  # the reader looks for a coordinator
     give(
         cluster,
         2,
