@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from interop.mixed_cluster.load import Load
 from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, GROUPS, KAFKA, MixedCluster, PenstockNode
 from interop.mixed_cluster.security import ALICE, NODE, SCRAM, Security, certificates, login, password, sasl
@@ -174,14 +174,14 @@ TOPIC_OPERATIONS = frozenset(
 
 
 def work_for(cluster: MixedCluster, security: Security) -> Load:
-    """Alice writes and reads, partitions led by each; before she has the right she reads nothing."""
-    give(cluster, KAFKA, acl(ResourceType.GROUP, "unused", AclOperation.READ))  # librdkafka looks for its coordinator
-    consumer = reader(cluster, security, "unused")
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    message = consumer.poll(30)
-    consumer.close()
-    assert message is not None
-    assert message.error().code() == REFUSED
+    """Alice writes and reads, partitions led by each; before she has the right she writes nothing."""
+    errors: list[Any] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **security.librdkafka(ALICE)})
+    for partition in range(len(LED_BY_EACH)):
+        producer.produce(TOPIC, b"", partition=partition, on_delivery=lambda error, _: errors.append(error.code()))
+    assert producer.flush(30) == 0
+    assert errors == [REFUSED] * len(LED_BY_EACH)
+    give(cluster, KAFKA, acl(ResourceType.GROUP, "unused", AclOperation.READ))  # the reader looks for a coordinator
     give(
         cluster,
         2,
