@@ -17,6 +17,10 @@ from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 
 VERSIONS = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 12,
+    ApiKey.METADATA: 12,
+    ApiKey.ALTER_CLIENT_QUOTAS: 1,
     ApiKey.API_VERSIONS: 4,
     ApiKey.FIND_COORDINATOR: 6,
     ApiKey.JOIN_GROUP: 9,

@@ -7,8 +7,9 @@ costs nothing and leaves the session as it was. But what alone is more than a qu
 lately, and its client waits all the longer: else it could never get a large batch.
 
 `request_percentage` is of the time in which the loop executes requests: 100 is all of it, by one client
-(docs/adr/0048). Requests of nodes, and acks=0, are exempt, as in Kafka. Partition mutations are counted on the active
-controller, whom the broker tells for whom it asks.
+(docs/adr/0048). Requests of nodes, and acks=0, are exempt, as in Kafka, and so is what a login takes: who it is for is
+not known yet, and logins have bounds of their own. Partition mutations are counted on the active controller, whom the
+broker tells for whom it asks.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
 from penstock.metadata.client_quotas import connection_rates
 from penstock.node.fetch_answers import CONSUMER, replica_id
+from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
 from penstock.quota.connections import ConnectionRates
 from penstock.quota.usages import ClientUsages, Usage, Usages, Windows
@@ -27,6 +29,7 @@ from penstock.security.authorizer import OwnPrincipal
 from penstock.security.rights import ACT_IN_CLUSTER, END_TRANSACTIONS
 
 if TYPE_CHECKING:
+    from penstock.node.connection import Connection
     from penstock.node.request import Request
     from penstock.node.scheduler import Scheduler
     from penstock.node.state import NodeState
@@ -67,7 +70,7 @@ class ClientQuotas:
         """
         connection, body = request.connection, request.body
         connection.time_usage = None
-        if isinstance(request.principal, OwnPrincipal) or body is None or is_of_node(request):
+        if isinstance(request.principal, OwnPrincipal) or body is None or is_of_node(request) or logs_in(connection):
             return 0
         usages = request.usages = self.of(request, now_ms)
         if request.handler.key is not ApiKey.PRODUCE:
@@ -177,3 +180,8 @@ def is_of_node(request: Request[Any]) -> bool:
     if request.handler.key is ApiKey.FETCH:
         return replica_id(request.body) != CONSUMER
     return request.handler.needs in NODES_ONLY
+
+
+def logs_in(connection: Connection) -> bool:
+    """Whether nobody has logged in yet on a connection that asks for it."""
+    return connection.login is not None and connection.login.state is not LoginState.DONE

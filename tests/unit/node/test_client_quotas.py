@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.broker import Client, Node
+from support.logins import logged_in, secured
 from support.requests import batch, fetch, produce, wanted
 
 from penstock.errors import ErrorCode
@@ -15,7 +16,7 @@ from penstock.protocol.messages.create_partitions_request import CreatePartition
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from penstock.protocol.messages.metadata.client_quota_record import ClientQuotaRecord, EntityData
-from penstock.protocol.messages.metadata_request import MetadataRequest
+from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 
 KIB = 1024
 LARGE = b"x" * 10 * KIB
@@ -224,6 +225,31 @@ def test_older_clients_do_what_they_want_and_wait(node: Node) -> None:
     answer = created(client, "b", 3, 5)
     assert answer.topics[0].error_code == 0
     assert answer.throttle_time_ms == 3_000 - TICK_MS, "a tick has passed"
+
+
+def test_a_topic_that_is_made_on_demand_is_a_mutation_too(node: Node) -> None:
+    node.change([quota("controller_mutation_rate", 1, client_id="greedy")])
+    client = node.connect()
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="b")], allow_auto_topic_creation=True)
+    created(client, "a", 15, 7)
+    assert client.ask(wanted, 12, "greedy").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "b" not in node.broker.image.topics_by_name
+    assert client.ask(wanted, 12, "other").topics[0].error_code == 0, "of another client it is created"
+    wanted.topics[0].name = "c"
+    assert client.ask(wanted, 12, "greedy").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    node.advance(4_000 + TICK_MS)
+    assert client.ask(wanted, 12, "greedy").topics[0].error_code == 0
+
+
+def test_a_login_counts_for_nobody() -> None:
+    node = secured()
+    node.change([quota("request_percentage", 0.01, user="ANONYMOUS")])
+    for _ in range(20):
+        assert logged_in(node, "alice").ask(MetadataRequest(topics=[]), 12).throttle_time_ms == 0
+    assert not node.broker.quotas.usages.kept
+    node.connect().ask(MetadataRequest(topics=[]), 12)
+    assert node.broker.quotas.usages.kept, "who need not log in is measured"
+    node.stop()
 
 
 def test_use_is_in_the_metrics(node: Node) -> None:

@@ -170,7 +170,10 @@ def create_then_answer(
         creation = CreateTopicsRequest(topics=wanted)
         node.channel.ask_for(request, creation, lambda created, at_ms: then(at_ms), now_ms)
         return True
-    result = topic_control.create_topics(node.controller.state, wanted)
+    quota = node.quotas.mutations(request, strict=True, now_ms=now_ms)  # as if another node were the controller
+    topic_control.check_request_size([partitions] * len(wanted))
+    so_far = topic_control.SoFar(mutated=quota.take)
+    result = topic_control.create_topics(node.controller.state, wanted, so_far)
     if not result.records:
         return False
 
