@@ -63,7 +63,11 @@ FEATURES = (
         "yes; two-phase commit (KIP-939) is refused, as by Kafka 4.3",
     ),
     ("TLS, SASL (PLAIN, SCRAM), ACLs", "yes, on every listener, between nodes and in all clients of ours"),
-    ("OAUTHBEARER, GSSAPI, delegation tokens", "not yet: asking for them stops the start"),
+    (
+        "SASL OAUTHBEARER",
+        "for clients, by JWTs that a JWKS verifies, and in all clients of ours; not between nodes, no jwt-bearer",
+    ),
+    ("GSSAPI, delegation tokens", "not yet: asking for them stops the start"),
     (
         "Compaction",
         "yes, with Kafka's rules",

@@ -23,7 +23,9 @@ from penstock.config import jaas
 from penstock.config.broker.network import SECURITY_PROTOCOLS, WITH_SASL, WITH_TLS
 from penstock.config.broker.tls import TlsSettings
 from penstock.config.known import KNOWN
+from penstock.config.oauthbearer import OAUTHBEARER
 from penstock.config.sasl import PLAIN, SASL_MECHANISMS
+from penstock.config.token_source import CLIENT_NAMES, LOGIN_HANDLER, OF_BROKERS, TokenSource, token_source
 from penstock.config.values import Password, shown
 from penstock.config.without_meaning import OF_JAVA, check_ignored
 from penstock.errors import ConfigError
@@ -42,24 +44,28 @@ TLS = {
     if name.startswith("ssl.") and name not in NOT_OF_CLIENTS
 }
 """What a client can be told about TLS, by name."""
-OTHER_MECHANISMS = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")
-"""Settings of GSSAPI and OAUTHBEARER, which have no effect on others in Kafka either."""
+OF_OTHERS = ("sasl.kerberos.", "sasl.oauthbearer.assertion.", *OF_BROKERS)
+"""Settings of GSSAPI, of ways to get a token that do not exist here, and of brokers: Kafka's clients take them too, and
+they have no effect there on other mechanisms either."""
 JAVA_CLASSES = (
     "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class", "security.providers",
 )  # fmt: skip
 """What names a class to load; there is no Java here to load it."""
-NAMES = (SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG, *TLS)
+NAMES = (SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG, *TLS, *CLIENT_NAMES)
 """Every property that has an effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who logs in and how. `is_token`: username and password are those of a delegation token."""
+    """Who logs in and how. `is_token`: username and password are those of a delegation token. `source`: where the token
+    of OAUTHBEARER comes from, which then says who it is.
+    """
 
     mechanism: str
     username: str
     password: Password
     is_token: bool = False
+    source: TokenSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +121,9 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
     """
     given = {name: text for name, text in properties.items() if name.startswith(PREFIXES)}
     protocol = _protocol(given, prefix)
+    by_token = protocol in WITH_SASL and given.get(SASL_MECHANISM, "").strip().upper() == OAUTHBEARER
     for name, text in given.items():
-        if name in JAVA_CLASSES and text.strip():
+        if name in JAVA_CLASSES and text.strip() and not (by_token and name == LOGIN_HANDLER):
             raise ConfigError(f"{prefix}{name} names a Java class, which cannot be used here: leave it out")
         if name in OF_JAVA:
             check_ignored(KNOWN[name], text, f"{prefix}{name}")
@@ -125,8 +132,10 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
         used += [name for name in given if name in TLS]
     if has_sasl := protocol in WITH_SASL:
         used += [SASL_MECHANISM, SASL_JAAS_CONFIG]
+    if by_token:
+        used += [name for name in given if name in (*CLIENT_NAMES, LOGIN_HANDLER)]
     of_clients = (*NAMES, *JAVA_CLASSES, *OF_JAVA)
-    unknown = [name for name in given if name not in of_clients and not name.startswith(OTHER_MECHANISMS)]
+    unknown = [name for name in given if name not in of_clients and not name.startswith(OF_OTHERS)]
     return ClientSecurity(
         protocol,
         tuple(sorted(_tls(given, prefix).items())) if has_tls else (),
@@ -166,7 +175,8 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
             said = f"= {shown(given[SASL_MECHANISM])} is not supported"
         raise ConfigError(f"{prefix}{SASL_MECHANISM} {said}: it must be one of {', '.join(SASL_MECHANISMS)}")
     text = given.get(SASL_JAAS_CONFIG)
-    example = f'{module_of(mechanism)} required username="NAME" password="PASSWORD";'
+    example = f"{module_of(mechanism)} required"
+    example += ";" if mechanism == OAUTHBEARER else ' username="NAME" password="PASSWORD";'
     if text is None:
         raise ConfigError(f"{prefix}{SASL_JAAS_CONFIG} is missing: it says who logs in by {mechanism}: {example}")
     module = jaas.parse(text, f"{prefix}{SASL_JAAS_CONFIG}")
@@ -175,6 +185,8 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
             f"{prefix}{SASL_JAAS_CONFIG} has the login module of {module.kind}, and {prefix}{SASL_MECHANISM} is "
             f"{mechanism}: it must begin with {module_of(mechanism)}"
         )
+    if mechanism == OAUTHBEARER:
+        return Login(mechanism, "", Password(""), source=token_source(given, module, prefix))
     if not module.username or not module.password:
         lacks = "username" if not module.username else "password"
         raise ConfigError(f"{prefix}{SASL_JAAS_CONFIG} has no {lacks}: it must be like {example}")
@@ -183,4 +195,6 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
 
 def module_of(mechanism: str) -> str:
     """Kafka's login module for a mechanism."""
+    if mechanism == OAUTHBEARER:
+        return jaas.OAUTHBEARER_MODULE
     return jaas.PLAIN_MODULE if mechanism == PLAIN else jaas.SCRAM_MODULE

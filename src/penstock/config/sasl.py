@@ -2,7 +2,8 @@
 
 A JAAS configuration belongs to one mechanism of one listener, as in Kafka:
 `listener.name.NAME.MECHANISM.sasl.jaas.config`. On a listener it holds the users of PLAIN; where nodes talk to each
-other it also says as whom this node logs in. SCRAM needs none on a listener: its users are in the metadata.
+other it also says as whom this node logs in. SCRAM needs none on a listener: its users are in the metadata. Nor does
+OAUTHBEARER, whose users somebody else knows (`config.oauthbearer`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.config.broker.network import WITH_SASL
 from penstock.config.jaas import LoginModule, parse
 from penstock.config.nearest import did_you_mean
+from penstock.config.oauthbearer import OAUTHBEARER, BearerListener, listener_of, warnings_of
 from penstock.config.prefixed import PREFIX, Prefixed
 from penstock.errors import ConfigError
 
@@ -21,18 +23,22 @@ if TYPE_CHECKING:
     from penstock.config.broker.settings import BrokerSettings
 
 PLAIN = "PLAIN"
-SASL_MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms that exist here. GSSAPI and OAUTHBEARER are refused by name wherever they are asked for."""
+SASL_MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+"""The mechanisms that exist here. GSSAPI is refused by name wherever it is asked for."""
 JAAS = "sasl.jaas.config"
+HANDLER = "sasl.server.callback.handler.class"
 
 
 @dataclass(frozen=True, slots=True)
 class SaslMechanism:
-    """A mechanism of a listener. `users`: passwords of PLAIN. `max_reauth_ms`: how long a login lasts; 0: for ever."""
+    """A mechanism of a listener. `users`: passwords of PLAIN. `max_reauth_ms`: how long a login lasts; 0: for ever.
+    `bearer`: whose tokens OAUTHBEARER takes.
+    """
 
     name: str
     users: Mapping[str, str] = field(repr=False)
     max_reauth_ms: int
+    bearer: BearerListener | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,29 @@ class Sasl:
     listeners: Mapping[str, SaslListener]
     logins: Mapping[str, SaslLogin]
 
+    @property
+    def bearers(self) -> Iterable[tuple[str, BearerListener]]:
+        """The listeners that take tokens by OAUTHBEARER, and whose."""
+        for name, listener in self.listeners.items():
+            for mechanism in listener.mechanisms.values():
+                if mechanism.bearer is not None:
+                    yield name, mechanism.bearer
+
+    @property
+    def warnings(self) -> Iterable[str]:
+        """Sentences for the log about what is allowed and is not safe."""
+        return (sentence for name, bearer in self.bearers for sentence in warnings_of(name, bearer))
+
 
 class SaslReader:
-    """Reads the settings. `derived`: those of `crosscheck.check_listeners`."""
+    """Reads the settings. `derived`: those of `crosscheck.check_listeners`. `file`: the properties file."""
 
-    def __init__(self, settings: BrokerSettings, prefixed: Prefixed, derived: Mapping[str, Any]) -> None:
+    def __init__(
+        self, settings: BrokerSettings, prefixed: Prefixed, derived: Mapping[str, Any], file: Mapping[str, str]
+    ) -> None:
         self._settings = settings
         self._prefixed = prefixed
+        self._file = file
         self._protocols: Mapping[str, str] = derived["security_protocols"]
         self._listening = [each.listener for each in derived["listener_endpoints"]]
         self._inter_broker: str | None = derived["inter_broker_listener"]
@@ -74,6 +96,11 @@ class SaslReader:
     def read(self, given: Iterable[str]) -> Sasl:
         """Raises ConfigError for a mechanism that does not exist, or a login that lacks its user."""
         self._check_names(given)
+        if self._settings.sasl_server_callback_handler_class:
+            raise ConfigError(
+                f"{HANDLER} belongs to no mechanism of a listener: it must be like "
+                f"listener.name.clients.oauthbearer.{HANDLER}"
+            )
         listeners = {name: self._listener(name) for name in self._listening if self._is_sasl(name)}
         logins: dict[str, SaslLogin] = {}
         if self._inter_broker is not None and self._is_sasl(self._inter_broker):
@@ -114,9 +141,19 @@ class SaslReader:
             users: Mapping[str, str] = {}
             if mechanism == PLAIN:
                 users = self._module(name, mechanism).users
+            bearer = self._bearer(name) if mechanism == OAUTHBEARER else None
+            if bearer is None and self._value(name, mechanism, "sasl_server_callback_handler_class"):
+                told = f"{PREFIX}{name.lower()}.{mechanism.lower()}.{HANDLER}"
+                raise ConfigError(f"{told}: Java classes cannot be loaded here; leave it out")
             max_reauth_ms = max(0, self._value(name, mechanism, "connections_max_reauth_ms"))
-            found[mechanism] = SaslMechanism(mechanism, users, max_reauth_ms)
+            found[mechanism] = SaslMechanism(mechanism, users, max_reauth_ms, bearer)
         return SaslListener(found, self._value(name, None, "sasl_server_max_receive_size"))
+
+    def _bearer(self, listener: str) -> BearerListener:
+        given = self._prefixed.of(listener, OAUTHBEARER)
+        values = type(self._settings)({**vars(self._settings), **given})
+        module = self._module(listener, OAUTHBEARER) if given.get("sasl_jaas_config") is not None else None
+        return listener_of(values, module, listener, self._file)
 
     def _module(self, listener: str, mechanism: str) -> LoginModule:
         name = f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS}"
@@ -130,6 +167,11 @@ class SaslReader:
 
     def _login(self, listener: str, mechanism: str, setting: str) -> SaslLogin:
         check_known(mechanism, setting)
+        if mechanism == OAUTHBEARER:
+            raise ConfigError(
+                f"{setting} = {mechanism}: nodes cannot log in among themselves by OAUTHBEARER here: it must be one of "
+                f"{', '.join(each for each in SASL_MECHANISMS if each != OAUTHBEARER)}"
+            )
         module = self._module(listener, mechanism)
         if not module.username or not module.password:
             name = f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{JAAS}"

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.config.oauthbearer import KeySource
 from penstock.errors import ErrorCode, ProtocolError
 from penstock.node.effects import Chunk, LetIn
 from penstock.node.exit import Exit
@@ -42,6 +43,7 @@ from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeReque
 from penstock.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from penstock.security.authorizer import Principal
 from penstock.security.mechanisms import Mechanisms
+from penstock.security.oauthbearer.keys import KeyRing
 from penstock.security.sasl import LoginFailed, SaslServer
 
 if TYPE_CHECKING:
@@ -208,7 +210,7 @@ class Logins:
                 f"SASL mechanism '{mechanism}' requested by client is not supported for re-authentication of mechanism "
                 f"'{login.mechanism}'"
             )
-        login.server = self._mechanisms.server(connection.listener, mechanism)
+        login.server = self._mechanisms.server(connection.listener, mechanism, self._wall_ms)
         return SaslHandshakeResponse(mechanisms=names)
 
     def authenticate(self, request: Request[SaslAuthenticateRequest]) -> Outcome:
@@ -255,7 +257,7 @@ class Logins:
         of_mechanism = of_listener and of_listener.mechanisms.get(server.mechanism)
         lifetimes_ms = [of_mechanism.max_reauth_ms] if of_mechanism and of_mechanism.max_reauth_ms else []
         if server.expires_at_ms is not None:
-            lifetimes_ms.append(max(0, server.expires_at_ms - self._scheduler.wall.at(self._scheduler.now_ms)))
+            lifetimes_ms.append(max(0, server.expires_at_ms - self._wall_ms()))
         lifetime_ms = min(lifetimes_ms, default=0)
         login.expires = bool(lifetimes_ms)
         login.until_ms = self._elapsed_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS
@@ -270,6 +272,13 @@ class Logins:
             self._scheduler.effects.append(LetIn(connection.id))
         login.again = True
         return lifetime_ms
+
+    def ring(self, source: KeySource) -> KeyRing:
+        """The keys of a source of OAUTHBEARER: whoever fetches them puts them there."""
+        return self._mechanisms.ring(source)
+
+    def _wall_ms(self) -> int:
+        return self._scheduler.wall.at(self._scheduler.now_ms)
 
     @property
     def _elapsed_ms(self) -> int:

@@ -16,3 +16,17 @@ CHAIN_CERTIFICATES_MAX = 32
 """Certificates in a chain that is put together from a store; what would follow is left out."""
 DER_DEPTH_MAX = 32
 """Nested values that the search for iterations enters; what lies deeper is not looked at."""
+JWKS_KEYS_MAX = 100
+"""Keys in one JWKS; a set with more is refused. Issuers have two or three."""
+JWKS_WANTED_PAUSE_MS = 10_000
+"""Least time between two fetches of keys because a token named one that is not there; in between it is refused."""
+JWKS_KEPT_MS = 24 * 3_600_000
+"""How long keys are used that could not be fetched anew; then no token is taken until they are."""
+KEY_ID_MAX_CHARACTERS = 1000
+"""A key's id; a token or key with a longer one is refused."""
+KEYS_TRIED_MAX = 8
+"""Keys that the signature of one token is tried with, if it does not say which; the others do not count."""
+RSA_KEY_MAX_BITS = 8192
+"""An RSA key; a longer one is passed over: a signature costs 0.1 ms with 2048 bits, and 16 times as much with these."""
+BEARER_TOKEN_MAX_CHARACTERS = 60 * 1024
+"""A token that a client sends; a longer one is refused where it comes from, since no listener takes it."""

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from penstock.config.oauthbearer import KeySource
 from penstock.config.sasl import Sasl, SaslListener, SaslLogin
 from penstock.metadata.scram import Credentials, ScramCredential, ScramMechanism
+from penstock.security.oauthbearer.exchange import OAuthBearerServer
+from penstock.security.oauthbearer.keys import KeyRing
 from penstock.security.plain import PlainClient, PlainServer
 from penstock.security.sasl import SaslClient, SaslServer
 from penstock.security.scram import ScramClient, ScramServer
@@ -22,9 +25,12 @@ class Mechanisms:
     Args:
         settings: the present ones. credentials: those of SCRAM at present.
         nonces: randomness that nobody outside may guess.
+
+    Attributes: `rings`, the keys that tokens are signed with, which the world outside fetches.
     """
 
     def __init__(self, settings: Callable[[], Sasl], credentials: Callable[[], Credentials], nonces: Random) -> None:
+        self.rings: dict[KeySource, KeyRing] = {}
         self._settings = settings
         self._credentials = credentials
         self._nonces = nonces
@@ -34,11 +40,14 @@ class Mechanisms:
         """What clients can log in with on a listener; None if they need not."""
         return self._settings().listeners.get(listener)
 
-    def server(self, listener: str, mechanism: str) -> SaslServer:
-        """Begins a login of a client with a mechanism that the listener has."""
+    def server(self, listener: str, mechanism: str, wall_ms: Callable[[], int]) -> SaslServer:
+        """Begins a login of a client with a mechanism that the listener has. `wall_ms`: the time, since the epoch."""
         scram = ScramMechanism.named(mechanism)
         if scram is None:
-            return PlainServer(self._settings().listeners[listener].mechanisms[mechanism].users)
+            of_listener = self._settings().listeners[listener].mechanisms[mechanism]
+            if of_listener.bearer is not None:
+                return OAuthBearerServer(of_listener.bearer, self.ring(of_listener.bearer.keys), wall_ms)
+            return PlainServer(of_listener.users)
         return ScramServer(scram, self._nonce(), partial(self._look_up, scram), self._decoy_key)
 
     def login(self, listener: str) -> SaslLogin | None:
@@ -51,6 +60,10 @@ class Mechanisms:
         if scram is None:
             return PlainClient(login.user, login.password)
         return ScramClient(scram, login.user, login.password, self._nonce())
+
+    def ring(self, source: KeySource | None) -> KeyRing:
+        """The keys of a source: none before they have been fetched. Without a source nobody needs any."""
+        return KeyRing() if source is None else self.rings.setdefault(source, KeyRing())
 
     def _nonce(self) -> str:
         return f"{self._nonces.getrandbits(NONCE_BITS):040x}"

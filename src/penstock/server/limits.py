@@ -105,6 +105,8 @@ HANDSHAKE_STEPS_MAX = 10_000
 """Steps of TLS handshakes that wait for a thread; with more waiting, a new connection is closed."""
 STORE_LOOK_S = 2.0
 """How often the files of key and trust stores are looked at for a change."""
+KEY_SOURCES_LOOK_S = 5.0
+"""How often it is looked at whether a changed login module of OAUTHBEARER names others to trust."""
 
 CLIENTS_SHARE = 0.75
 """Of the descriptors beyond the reserved ones, what clients may have; the rest is for log files."""

@@ -19,8 +19,8 @@ class SaslSettings(Group):
     sasl_enabled_mechanisms = Setting(
         "sasl.enabled.mechanisms", LIST, default=(GSSAPI,), dynamic=PER_BROKER, check=distinct
     ).documented(
-        "Mechanisms that clients may log in with, some of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. There is no GSSAPI "
-        "(the default in Kafka) and no OAUTHBEARER yet: a SASL listener must set this."
+        "Mechanisms that clients may log in with, some of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. There is "
+        "no GSSAPI (the default in Kafka): a SASL listener must set this."
     )
     sasl_jaas_config = Setting[Password | None](
         "sasl.jaas.config", PASSWORD, default=None, dynamic=PER_BROKER

@@ -8,6 +8,7 @@ from penstock.config.broker.groups import GroupSettings
 from penstock.config.broker.log import LogSettings
 from penstock.config.broker.network import NetworkSettings
 from penstock.config.broker.node import MetadataSettings, NodeSettings
+from penstock.config.broker.oauthbearer import OAuthBearerSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
@@ -26,6 +27,7 @@ class BrokerSettings(
     NetworkSettings,
     TlsSettings,
     SaslSettings,
+    OAuthBearerSettings,
     LogSettings,
     ReplicationSettings,
     AccessSettings,
