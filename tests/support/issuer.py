@@ -49,11 +49,14 @@ def unsigned(claims: Mapping[str, Any], **header: Any) -> str:
 
 
 class Issuer:
-    """See the module's head. `asked`: the paths that were, in order; `lifetime_s`: of the tokens it gives."""
+    """See the module's head. `asked`: the paths that were, in order; `lifetime_s`: of the tokens it gives;
+    `mends_after`: after so many questions it does what it should.
+    """
 
     def __init__(self) -> None:
         self.keys: list[RSAKey | ECKey] = [RSA, self.new_key("ec")]
         self.mode = ""
+        self.mends_after = 1 << 30
         self.lifetime_s = 3600
         self.asked: list[str] = []
         self.refuses: Mapping[str, str] = {}
@@ -139,6 +142,8 @@ class Issuer:
     def answer(self, handler: BaseHTTPRequestHandler, body: str) -> None:
         """Answers one request."""
         self.asked.append(handler.path)
+        if len(self.asked) > self.mends_after:
+            self.mode = ""
         with suppress(OSError):
             if self.mode == "broken":
                 self._send(handler, 500, b"{}")
@@ -182,6 +187,7 @@ class Issuer:
     @staticmethod
     def _send(handler: BaseHTTPRequestHandler, status: int, data: bytes) -> None:
         handler.send_response(status)
+        handler.send_header("Content-Type", "application/json")
         handler.send_header("Content-Length", str(len(data)))
         handler.end_headers()
         handler.wfile.write(data)

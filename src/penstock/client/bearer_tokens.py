@@ -72,12 +72,14 @@ class Tokens:
             if (found := self.fresh()) is not None:
                 return found
             try:
-                self.kept = self._ask()
+                found = self._ask()
             except PenstockError:
                 kept = self.kept
                 if kept is None or wall_ms() >= kept.expires_at_ms:
                     raise
-            return self.kept
+                return kept
+            self.kept = found
+            return found
 
     def _ask(self) -> BearerToken:
         try:
@@ -108,7 +110,8 @@ def tokens_of(source: TokenSource) -> Tokens:
 async def current(source: TokenSource) -> BearerToken:
     """A token that is valid. Raises AuthenticationError, UnreachableError."""
     tokens = tokens_of(source)
-    return tokens.fresh() or await asyncio.to_thread(tokens.get)
+    kept = tokens.fresh()
+    return await asyncio.to_thread(tokens.get) if kept is None else kept
 
 
 def refused(source: TokenSource) -> None:

@@ -124,8 +124,8 @@ class Asking:
         self._connect().settimeout(self._limits.read_ms / 1000)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request(method, target, body, {"Accept": "application/json", "Cache-Control": "no-cache", **headers})
-        response = connection.getresponse()
-        data = self._body(response)
+        with connection.getresponse() as response:
+            data = self._body(response)
         if response.status not in OK:
             again = response.status >= http.client.INTERNAL_SERVER_ERROR or response.status in LATER
             raise FetchFailed(f"{parts.netloc} answers {response.status}", again=again, body=data)

@@ -47,6 +47,8 @@ TLS = {
 OF_OTHERS = ("sasl.kerberos.", "sasl.oauthbearer.assertion.", *OF_BROKERS)
 """Settings of GSSAPI, of ways to get a token that do not exist here, and of brokers: Kafka's clients take them too, and
 they have no effect there on other mechanisms either."""
+OF_LOGINS = "sasl.login."
+"""Settings of OAUTHBEARER that are written beside other mechanisms, too, where nobody is told that they do nothing."""
 JAVA_CLASSES = (
     "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class", "security.providers",
 )  # fmt: skip
@@ -136,12 +138,13 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
         used += [name for name in given if name in (*CLIENT_NAMES, LOGIN_HANDLER)]
     of_clients = (*NAMES, *JAVA_CLASSES, *OF_JAVA)
     unknown = [name for name in given if name not in of_clients and not name.startswith(OF_OTHERS)]
+    told = [name for name in given if name in NAMES and not name.startswith(OF_LOGINS)]
     return ClientSecurity(
         protocol,
         tuple(sorted(_tls(given, prefix).items())) if has_tls else (),
         _login(given, prefix) if has_sasl else None,
         tuple((name, Password(given[name])) for name in sorted(used)),
-        unused=tuple(sorted(name for name in given if name in NAMES and name not in used)),
+        unused=tuple(sorted(name for name in told if name not in used)),
         unknown=tuple(sorted(unknown)),
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.config.broker.oauthbearer import PACKAGE
@@ -46,7 +47,7 @@ CLIENT_ID, CLIENT_SECRET, SCOPE = (
 )  # fmt: skip
 URL_ENCODE, SUBJECT = "sasl.oauthbearer.header.urlencode", "sasl.oauthbearer.sub.claim.name"
 SCOPE_CLAIM = "sasl.oauthbearer.scope.claim.name"
-NUMBERS = {
+NUMBERS: dict[str, Setting[Any]] = {
     "connect_timeout_ms": Setting("sasl.login.connect.timeout.ms", INT, default=10_000, at_least=1),
     "read_timeout_ms": Setting("sasl.login.read.timeout.ms", INT, default=10_000, at_least=1),
     "retry_ms": Setting("sasl.login.retry.backoff.ms", LONG, default=100, at_least=1),

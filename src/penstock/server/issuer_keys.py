@@ -117,7 +117,7 @@ class IssuerKeys:
         for source in await self._find():
             await source.first()
             source.keep()
-        if self._sources:
+        if self._settings().sasl.listeners:
             self._looking = asyncio.ensure_future(self._look())
 
     async def stop(self) -> None:
@@ -129,7 +129,9 @@ class IssuerKeys:
             await source.stop()
 
     async def _look(self) -> None:
-        """A login module may change while the node runs, and with it what the connection to an issuer trusts."""
+        """The mechanisms of a listener may change while the node runs, and so may a login module, which says what the
+        connection to an issuer trusts.
+        """
         while True:
             await asyncio.sleep(KEY_SOURCES_LOOK_S)
             for source in await self._find():

@@ -106,7 +106,7 @@ HANDSHAKE_STEPS_MAX = 10_000
 STORE_LOOK_S = 2.0
 """How often the files of key and trust stores are looked at for a change."""
 KEY_SOURCES_LOOK_S = 5.0
-"""How often it is looked at whether a changed login module of OAUTHBEARER names others to trust."""
+"""How often it is looked at whether a listener has come to take tokens by OAUTHBEARER, or fetches its keys otherwise."""
 
 CLIENTS_SHARE = 0.75
 """Of the descriptors beyond the reserved ones, what clients may have; the rest is for log files."""

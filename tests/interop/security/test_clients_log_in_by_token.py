@@ -25,6 +25,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonsTokens
 from support.issuer import CLIENT, SECRET, Issuer, client_properties, listener_properties
 
 from penstock.client.bearer_tokens import ALLOWED_URLS_VARIABLE
+from penstock.client.security import client_security
+from penstock.spark.write.librdkafka import librdkafka_settings
 from penstock.testing.broker import LocalBroker
 
 LISTENERS = {
@@ -175,6 +177,14 @@ def test_librdkafka_gets_a_token_itself(issuer: Issuer, address: str) -> None:
         "sasl.oauthbearer.extensions": "traceId=abc",
     }
     assert librdkafka_with(how, address, "oidc") == b"librdkafka"
+
+
+def test_sparks_writer_gets_a_token_for_librdkafka(
+    issuer: Issuer, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ALLOWED_URLS_VARIABLE, issuer.token_url)
+    settings = librdkafka_settings(client_security(client_properties(issuer.token_url)))
+    assert librdkafka_with(settings, address, "spark") == b"librdkafka"
 
 
 def test_our_commands_log_in(

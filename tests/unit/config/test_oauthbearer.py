@@ -14,6 +14,7 @@ from penstock.config.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE
 from penstock.config.oauthbearer import BearerListener, KeySource, TokenRules, check_url
 from penstock.config.server import Settings
 from penstock.config.token_source import TokenSource
+from penstock.config.values import Password
 from penstock.errors import ConfigError
 
 KEYS = "https://issuer.example.com/keys"
@@ -70,7 +71,7 @@ def test_names_of_kafkas_are_understood() -> None:
         }
     )
     assert found.rules == TokenRules(ISSUER, ("kafka", "other"), "client_id", "scp", 5000)
-    tls = (("ssl.truststore.location", "/ca.pem"), ("ssl.truststore.type", "PEM"))
+    tls = (("ssl.truststore.location", Password("/ca.pem")), ("ssl.truststore.type", Password("PEM")))
     assert found.keys == KeySource(KEYS, 60_000, 7, 8, tls)
 
 

@@ -97,7 +97,17 @@ def test_there_is_no_start_without_keys(issuer: Issuer, mode: str, why: str) -> 
     with pytest.raises(ConfigError, match=f"no start without keys to check tokens with: .*{why}") as failed:
         keys.run(never)
     assert issuer.jwks_url in str(failed.value)
-    assert len(issuer.asked) > 1, "it tries for a while"
+
+
+def test_the_start_tries_for_a_while(issuer: Issuer) -> None:
+    issuer.mode, issuer.mends_after = "broken", 3
+    keys = Keys(issuer.jwks_url, retry_max_ms=20_000)
+
+    async def work() -> None:
+        assert keys.ids() == ["rsa", "ec"]
+
+    keys.run(work)
+    assert issuer.asked == ["/jwks"] * 4
 
 
 def test_no_start_with_a_set_that_has_no_key(issuer: Issuer) -> None:
