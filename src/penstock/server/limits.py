@@ -106,7 +106,8 @@ HANDSHAKE_STEPS_MAX = 10_000
 STORE_LOOK_S = 2.0
 """How often the files of key and trust stores are looked at for a change."""
 KEY_SOURCES_LOOK_S = 5.0
-"""How often it is looked at whether a listener has come to take tokens by OAUTHBEARER, or fetches its keys otherwise."""
+"""How often it is looked at whether a listener has come to take tokens by OAUTHBEARER, or to fetch its keys otherwise:
+how long its first logins may fail then."""
 
 CLIENTS_SHARE = 0.75
 """Of the descriptors beyond the reserved ones, what clients may have; the rest is for log files."""
