@@ -27,11 +27,15 @@ from dataclasses import dataclass, field
 from urllib.parse import quote_plus, urlencode
 
 from penstock.client.bounded_fetch import FetchFailed, FetchLimits, fetch
-from penstock.client.limits import ISSUER_MESSAGE_CHARACTERS, TOKEN_ANSWER_MAX_BYTES, TOKENS_KEPT_MAX
+from penstock.client.limits import (
+    BEARER_TOKEN_MAX_CHARACTERS,
+    ISSUER_MESSAGE_CHARACTERS,
+    TOKEN_ANSWER_MAX_BYTES,
+    TOKENS_KEPT_MAX,
+)
 from penstock.config.oauthbearer import allowed
 from penstock.config.token_source import TokenSource
 from penstock.errors import AuthenticationError, ConfigError, PenstockError, UnreachableError
-from penstock.security.limits import BEARER_TOKEN_MAX_CHARACTERS
 from penstock.security.oauthbearer.refresh import renewed_at_ms
 from penstock.security.oauthbearer.tokens import TokenRefused, parse, required_time, subject_of, time_of
 

@@ -229,7 +229,7 @@ class Logins:
             )
             refusal = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=sentence)
             return self._fail(connection, login, str(failed), request, refusal)
-        return SaslAuthenticateResponse(error_message=None, auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+        return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
     def _evaluate(self, connection: Connection, login: Login, token: bytes) -> tuple[bytes, int]:
         """The answer to a token, and how many ms the login lasts if it is over by that (0: for ever, or it goes on).

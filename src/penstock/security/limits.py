@@ -28,5 +28,3 @@ KEYS_TRIED_MAX = 8
 """Keys that the signature of one token is tried with, if it does not say which; the others do not count."""
 RSA_KEY_MAX_BITS = 8192
 """An RSA key; a longer one is passed over: a signature costs 0.1 ms with 2048 bits, and 16 times as much with these."""
-BEARER_TOKEN_MAX_CHARACTERS = 60 * 1024
-"""A token that a client sends; a longer one is refused where it comes from, since no listener takes it."""

@@ -15,13 +15,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.client.bounded_fetch import FetchFailed, FetchLimits, fetch
-from penstock.client.limits import JWKS_MAX_BYTES
 from penstock.config.oauthbearer import KeySource
 from penstock.errors import ConfigError
 from penstock.events import events
 from penstock.security.oauthbearer.keys import BadKeys, KeyRing, Keys, read_keys
 from penstock.security.oauthbearer.refresh import Refresh
-from penstock.server.limits import KEY_SOURCES_LOOK_S
+from penstock.server.limits import JWKS_MAX_BYTES, KEY_SOURCES_LOOK_S
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings

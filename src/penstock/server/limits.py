@@ -105,6 +105,8 @@ HANDSHAKE_STEPS_MAX = 10_000
 """Steps of TLS handshakes that wait for a thread; with more waiting, a new connection is closed."""
 STORE_LOOK_S = 2.0
 """How often the files of key and trust stores are looked at for a change."""
+JWKS_MAX_BYTES = MiB
+"""Keys of an issuer; a larger answer or file is not read to its end, and refused. Usual are 2 to 5 KiB."""
 KEY_SOURCES_LOOK_S = 5.0
 """How often it is looked at whether a listener has come to take tokens by OAUTHBEARER, or to fetch its keys otherwise:
 how long its first logins may fail then."""
