@@ -63,7 +63,11 @@ FEATURES = (
         "yes; two-phase commit (KIP-939) is refused, as by Kafka 4.3",
     ),
     ("TLS, SASL (PLAIN, SCRAM), ACLs", "yes, on every listener, between nodes and in all clients of ours"),
-    ("OAUTHBEARER", "not yet: asking for it stops the start"),
+    (
+        "SASL OAUTHBEARER",
+        "for clients, by JWTs that a JWKS verifies, and in all clients of ours; not between nodes, no jwt-bearer",
+    ),
+    ("SASL GSSAPI", "for clients and nodes, with the extra `gssapi`; not in Spark"),
     (
         "Delegation tokens, for oneself and for others (KIP-48, KIP-373)",
         "yes; one that is past its time logs nobody in ([decision 45](../adr/0045-tokens-hold-no-hmac.md))",

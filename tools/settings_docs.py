@@ -9,14 +9,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from penstock.config.broker.access import AccessSettings
 from penstock.config.broker.cluster import ClusterSettings
 from penstock.config.broker.groups import GroupSettings
 from penstock.config.broker.log import LogSettings
 from penstock.config.broker.network import NetworkSettings
 from penstock.config.broker.node import MetadataSettings, NodeSettings
+from penstock.config.broker.oauthbearer import OAuthBearerSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
+from penstock.config.broker.sasl import SaslSettings
+from penstock.config.broker.tls import TlsSettings
 from penstock.config.broker.transactions import TransactionSettings
 from penstock.config.group import GROUP_SETTINGS
 from penstock.config.known import KNOWN
@@ -30,6 +34,10 @@ AREAS: tuple[tuple[str, type[Group]], ...] = (
     ("The metadata quorum", QuorumSettings),
     ("Brokers and the controller", ClusterSettings),
     ("Listeners, connections, requests", NetworkSettings),
+    ("TLS", TlsSettings),
+    ("Logins (SASL)", SaslSettings),
+    ("Logins by tokens (OAUTHBEARER)", OAuthBearerSettings),
+    ("Access", AccessSettings),
     ("Logs", LogSettings),
     ("Replication", ReplicationSettings),
     ("Consumer groups", GroupSettings),

@@ -57,7 +57,9 @@ SECURITY_TEXT = """
 ## TLS and logins
 
 As in the official connector, for [a secured cluster](../how-to/connect-to-a-secured-cluster.md): {names}.
-Settings of GSSAPI and OAUTHBEARER are accepted where they have no effect, and these mechanisms are refused.
+Settings of GSSAPI are accepted where they have no effect, and the mechanism is refused. With OAUTHBEARER
+`PENSTOCK_SASL_OAUTHBEARER_ALLOWED_URLS` must stand in the environment of the driver and, by
+`spark.executorEnv.PENSTOCK_SASL_OAUTHBEARER_ALLOWED_URLS`, of the executors.
 """
 TUNING_TEXT = """
 Settings that tune the Java consumer are accepted as well, because a job that is moved has them, and have no effect:

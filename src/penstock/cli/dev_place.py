@@ -14,7 +14,7 @@ DEFAULT_PORT = 9092
 DEFAULT_METRICS_PORT = 9644
 PORTS_TRIED = 100
 PLACES = frozenset({"log.dir", "log.dirs", "metadata.log.dir"})
-MISSING = "share groups, OAUTHBEARER, tiered storage"
+MISSING = "share groups, tiered storage"
 """What of Kafka does not work yet, in one line."""
 
 

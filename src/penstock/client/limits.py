@@ -30,3 +30,15 @@ CLIENT_LOGIN_TOKENS = 8
 """Tokens of one login; SCRAM takes two. An exchange that has not ended then has failed."""
 SETTINGS_FILE_MAX_BYTES = 16 << 20
 """A properties file, or a file that a config provider reads; a larger one, or a device, is none."""
+FETCH_DEADLINE_MS = 30_000
+"""All of one question to who issues tokens or keys; then the connection is cut."""
+FETCH_CHUNK_BYTES = 64 * KiB
+"""What is read of an answer at once."""
+TOKEN_ANSWER_MAX_BYTES = 256 * KiB
+"""The answer of a token endpoint, or a file with a token; a larger one is not read to its end, and refused."""
+TOKENS_KEPT_MAX = 64
+"""Tokens that a process keeps, one for each way to get one; the oldest makes room, and would be asked for anew."""
+ISSUER_MESSAGE_CHARACTERS = 500
+"""What an error shows of what a token endpoint says; the rest is cut."""
+BEARER_TOKEN_MAX_CHARACTERS = 60 * 1024
+"""A token that a client sends; a longer one is refused where it comes from, since no listener takes it."""

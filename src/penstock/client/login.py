@@ -1,7 +1,8 @@
 """How a connection of the client logs in: SaslHandshake 1 names the mechanism, SaslAuthenticate carries its tokens.
 
 The exchange itself is of `security` (`SaslClient`); deriving a key from a password takes up to half a second and runs
-in a thread. A refusal is final: Kafka's clients do not try it again either (AuthenticationError).
+in a thread, and so does getting a token (OAUTHBEARER). A refusal is final: Kafka's clients do not try it again either
+(AuthenticationError).
 
 A broker may say how long a login holds (KIP-368). Then the connection logs in again before that, between two requests,
 at a moment drawn from 85 to 95 % of that time so that not all connections do it at once.
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from penstock.client.bearer_tokens import BearerToken, current, refused
 from penstock.client.limits import CLIENT_LOGIN_TOKENS
 from penstock.client.security import Login
 from penstock.config.sasl import PLAIN
@@ -22,6 +24,7 @@ from penstock.errors import AuthenticationError, ErrorCode
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from penstock.security.gssapi import GssapiClient
+from penstock.security.oauthbearer.exchange import OAuthBearerClient
 from penstock.security.plain import PlainClient
 from penstock.security.sasl import Derivation, LoginFailed, SaslClient, Slow
 from penstock.security.scram import ScramClient, ScramMechanism
@@ -43,10 +46,11 @@ async def log_in(ask: Ask, login: Login, address: str) -> int:
 
     Raises AuthenticationError, UnreachableError, ProtocolError.
     """
+    bearer = None if login.source is None else await current(login.source)
     shaken = await ask(SaslHandshakeRequest(mechanism=login.mechanism))
     if shaken.error_code != ErrorCode.NONE:
         raise handshake_refusal(address, login.mechanism, ErrorCode.of_peer(shaken.error_code), shaken.mechanisms)
-    client = exchange(login, address.rpartition(":")[0].strip("[]"))
+    client = exchange(login, address.rpartition(":")[0].strip("[]"), bearer)
     answer = None
     try:
         token: bytes | None = await ready(client.first())
@@ -58,6 +62,8 @@ async def log_in(ask: Ask, login: Login, address: str) -> int:
             return int(answer.session_lifetime_ms)
         answer = await ask(SaslAuthenticateRequest(auth_bytes=token))
         if answer.error_code != ErrorCode.NONE:
+            if login.source is not None:
+                refused(login.source)
             raise refusal(address, login, answer.error_message or ErrorCode.of_peer(answer.error_code).name)
         try:
             token = await following(client, bytes(answer.auth_bytes))
@@ -79,12 +85,15 @@ async def ready(token: bytes | Slow) -> bytes:
     return await asyncio.to_thread(token.run) if isinstance(token, Slow) else token
 
 
-def exchange(login: Login, host: str) -> SaslClient:
-    """The client's side of the mechanism, with a broker at a host."""
+def exchange(login: Login, host: str, bearer: BearerToken | None = None) -> SaslClient:
+    """The client's side of the mechanism, with a broker at a host; `bearer` is the token of OAUTHBEARER."""
     if login.kerberos is not None:
         from penstock.client.kerberos import LibraryKerberos
 
         return GssapiClient(partial(LibraryKerberos().initiator, login.kerberos, host))
+    if login.source is not None:
+        assert bearer is not None, "whoever logs in by a token has got one"
+        return OAuthBearerClient(bearer.text, login.source.extensions)
     if login.mechanism == PLAIN:
         return PlainClient(login.username, login.password)
     mechanism = ScramMechanism.named(login.mechanism)
@@ -121,6 +130,11 @@ def refusal(address: str, login: Login, why: str, *, by_broker: bool = True) -> 
         return AuthenticationError(
             f"{what} of {login.username or 'the ticket cache'} by GSSAPI: {why}\n"
             "  sasl.jaas.config says whose key or tickets to use, sasl.kerberos.service.name what the broker is called"
+        )
+    if login.source is not None:
+        return AuthenticationError(
+            f"{address} refuses the token of {login.source.client_id or login.source.url} by {login.mechanism}: {why}\n"
+            "  the broker's log says why; issuer, audience and scope must be what it expects"
         )
     return AuthenticationError(
         f"{address} refuses the login of {login.username} by {login.mechanism}: {why}\n"

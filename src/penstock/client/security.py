@@ -26,7 +26,9 @@ from penstock.config.broker.tls import TlsSettings
 from penstock.config.kerberos import SERVICE_NAME, KerberosLogin, kerberos_login
 from penstock.config.kerberos import example as kerberos_example
 from penstock.config.known import KNOWN
+from penstock.config.oauthbearer import OAUTHBEARER
 from penstock.config.sasl import PLAIN, SASL_MECHANISMS
+from penstock.config.token_source import CLIENT_NAMES, LOGIN_HANDLER, OF_BROKERS, TokenSource, token_source
 from penstock.config.values import Password, shown
 from penstock.config.without_meaning import OF_JAVA, check_ignored
 from penstock.errors import ConfigError
@@ -45,21 +47,27 @@ TLS = {
     if name.startswith("ssl.") and name not in NOT_OF_CLIENTS
 }
 """What a client can be told about TLS, by name."""
-OTHER_MECHANISMS = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")
-"""Settings of GSSAPI and OAUTHBEARER, which have no effect on others in Kafka either; nor has what tells Java how to
-get tickets an effect on GSSAPI here."""
+OF_OTHERS = ("sasl.kerberos.", "sasl.oauthbearer.assertion.", *OF_BROKERS)
+"""Settings of GSSAPI, of ways to get a token that do not exist here, and of brokers: Kafka's clients take them too, and
+they have no effect there on other mechanisms either; nor has what tells Java how to get tickets an effect on GSSAPI
+here."""
+OF_LOGINS = "sasl.login."
+"""Settings of OAUTHBEARER that are written beside other mechanisms, too, where nobody is told that they do nothing."""
 JAVA_CLASSES = (
     "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class", "security.providers",
 )  # fmt: skip
 """What names a class to load; there is no Java here to load it."""
-NAMES = (SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG, *TLS)
+NAMES = (SECURITY_PROTOCOL, SASL_MECHANISM, SASL_JAAS_CONFIG, *TLS, *CLIENT_NAMES)
 """Every property that has an effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who logs in and how. `is_token`: username and password are those of a delegation token. `kerberos`: with GSSAPI,
-    where its tickets come from; there is no password then.
+    """Who logs in and how.
+
+    Attributes: `is_token`, username and password are those of a delegation token. `kerberos`, with GSSAPI: where its
+    tickets come from. `source`, with OAUTHBEARER: where its token comes from, which then says who it is. With these
+    there is no password.
     """
 
     mechanism: str
@@ -67,6 +75,7 @@ class Login:
     password: Password
     is_token: bool = False
     kerberos: KerberosLogin | None = None
+    source: TokenSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +131,9 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
     """
     given = {name: text for name, text in properties.items() if name.startswith(PREFIXES)}
     protocol = _protocol(given, prefix)
+    by_token = protocol in WITH_SASL and given.get(SASL_MECHANISM, "").strip().upper() == OAUTHBEARER
     for name, text in given.items():
-        if name in JAVA_CLASSES and text.strip():
+        if name in JAVA_CLASSES and text.strip() and not (by_token and name == LOGIN_HANDLER):
             raise ConfigError(f"{prefix}{name} names a Java class, which cannot be used here: leave it out")
         if name in OF_JAVA:
             check_ignored(KNOWN[name], text, f"{prefix}{name}")
@@ -134,14 +144,17 @@ def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSe
     if login is not None:
         names = (SASL_MECHANISM, SASL_JAAS_CONFIG, *((SERVICE_NAME,) if login.kerberos is not None else ()))
         used += [name for name in names if name in given]
+    if by_token:
+        used += [name for name in given if name in (*CLIENT_NAMES, LOGIN_HANDLER)]
     of_clients = (*NAMES, *JAVA_CLASSES, *OF_JAVA)
-    unknown = [name for name in given if name not in of_clients and not name.startswith(OTHER_MECHANISMS)]
+    unknown = [name for name in given if name not in of_clients and not name.startswith(OF_OTHERS)]
+    told = [name for name in given if name in NAMES and not name.startswith(OF_LOGINS)]
     return ClientSecurity(
         protocol,
         tuple(sorted(_tls(given, prefix).items())) if has_tls else (),
         login,
         tuple((name, Password(given[name])) for name in sorted(used)),
-        unused=tuple(sorted(name for name in given if name in NAMES and name not in used)),
+        unused=tuple(sorted(name for name in told if name not in used)),
         unknown=tuple(sorted(unknown)),
     )
 
@@ -178,6 +191,8 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
     example = f'{module_of(mechanism)} required username="NAME" password="PASSWORD";'
     if mechanism == GSSAPI:
         example = kerberos_example()
+    elif mechanism == OAUTHBEARER:
+        example = f"{module_of(mechanism)} required;"
     if text is None:
         default = "" if SASL_MECHANISM in given else f", Kafka's default where {prefix}{SASL_MECHANISM} says no other"
         raise ConfigError(
@@ -193,6 +208,8 @@ def _login(given: Mapping[str, str], prefix: str) -> Login:
         service = given.get(SERVICE_NAME)
         kerberos = kerberos_login(module, service, f"{prefix}{SASL_JAAS_CONFIG}", serves=False, prefix=prefix)
         return Login(mechanism, kerberos.principal, Password(""), kerberos=kerberos)
+    if mechanism == OAUTHBEARER:
+        return Login(mechanism, "", Password(""), source=token_source(given, module, prefix))
     if not module.username or not module.password:
         lacks = "username" if not module.username else "password"
         raise ConfigError(f"{prefix}{SASL_JAAS_CONFIG} has no {lacks}: it must be like {example}")
@@ -203,4 +220,6 @@ def module_of(mechanism: str) -> str:
     """Kafka's login module for a mechanism."""
     if mechanism == GSSAPI:
         return jaas.KERBEROS_MODULE
+    if mechanism == OAUTHBEARER:
+        return jaas.OAUTHBEARER_MODULE
     return jaas.PLAIN_MODULE if mechanism == PLAIN else jaas.SCRAM_MODULE

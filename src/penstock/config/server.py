@@ -121,7 +121,9 @@ class Settings(BrokerSettings):
             for name, wrong in prefixed.problems.items():
                 read.problems[name] = located(wrong, given, [name])
             try:
-                derived["sasl"] = SaslReader(settings, prefixed, derived).read({**given, **dynamic_broker})
+                sasl = SaslReader(settings, prefixed, derived, given).read({**given, **dynamic_broker})
+                derived["sasl"] = sasl
+                read.warnings.extend(sasl.warnings)
             except ConfigError as wrong:
                 contradictions.append(wrong)
         problems = [*read.problems.values(), *read.located(contradictions)]

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.config.oauthbearer import KeySource
 from penstock.errors import ErrorCode, NotResident, ProtocolError
 from penstock.node.effects import Chunk, LetIn, Run
 from penstock.node.exit import Exit
@@ -47,6 +48,7 @@ from penstock.protocol.messages.sasl_handshake_response import SaslHandshakeResp
 from penstock.security.authorizer import Principal
 from penstock.security.certificates import Shown
 from penstock.security.mechanisms import Mechanisms
+from penstock.security.oauthbearer.keys import KeyRing
 from penstock.security.sasl import LoginFailed, LoginInterrupted, SaslServer, Slow
 
 if TYPE_CHECKING:
@@ -240,7 +242,7 @@ class Logins:
                 f"SASL mechanism '{mechanism}' requested by client is not supported for re-authentication of mechanism "
                 f"'{login.mechanism}'"
             )
-        login.server = self._mechanisms.server(connection.listener, mechanism)
+        login.server = self._mechanisms.server(connection.listener, mechanism, self._wall_ms)
         return SaslHandshakeResponse(mechanisms=names)
 
     def authenticate(self, request: Request[SaslAuthenticateRequest]) -> Outcome:
@@ -255,7 +257,7 @@ class Logins:
             if isinstance(outcome, LoginFailed):
                 return self._failed(connection, login, outcome, request)
             answer, lifetime_ms = outcome
-            return SaslAuthenticateResponse(error_message=None, auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+            return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
 
         send = partial(self._exit.answer, request)
         return self._evaluate(connection, login, bytes(request.body.auth_bytes), answered, send)
@@ -338,7 +340,7 @@ class Logins:
         of_mechanism = of_listener and of_listener.mechanisms.get(server.mechanism)
         lifetimes_ms = [of_mechanism.max_reauth_ms] if of_mechanism and of_mechanism.max_reauth_ms else []
         if server.expires_at_ms is not None:
-            left_ms = server.expires_at_ms - self._scheduler.wall.at(self._scheduler.now_ms)
+            left_ms = server.expires_at_ms - self._wall_ms()
             if left_ms <= 0:
                 raise LoginFailed("what it logs in with has just ended")
             lifetimes_ms.append(left_ms)
@@ -356,6 +358,13 @@ class Logins:
             self._scheduler.effects.append(LetIn(connection.id))
         login.again = True
         return lifetime_ms
+
+    def ring(self, source: KeySource) -> KeyRing:
+        """The keys of a source of OAUTHBEARER: whoever fetches them puts them there."""
+        return self._mechanisms.ring(source)
+
+    def _wall_ms(self) -> int:
+        return self._scheduler.wall.at(self._scheduler.now_ms)
 
     @property
     def _elapsed_ms(self) -> int:

@@ -24,3 +24,15 @@ PRINCIPAL_MAX_CHARACTERS = 1024
 """Type or name of a principal that an operator's function gives; with a longer one the connection is refused."""
 GSSAPI_CONTEXT_TOKENS_MAX = 8
 """Tokens of a client until its security context stands; with more the login fails. Kerberos takes one or two."""
+JWKS_KEYS_MAX = 100
+"""Keys in one JWKS; a set with more is refused. Issuers have two or three."""
+JWKS_WANTED_PAUSE_MS = 10_000
+"""Least time between two fetches of keys because a token named one that is not there; in between it is refused."""
+JWKS_KEPT_MS = 24 * 3_600_000
+"""How long keys are used that could not be fetched anew; then no token is taken until they are."""
+KEY_ID_MAX_CHARACTERS = 1000
+"""A key's id; a token or key with a longer one is refused."""
+KEYS_TRIED_MAX = 8
+"""Keys that the signature of one token is tried with, if it does not say which; the others do not count."""
+RSA_KEY_MAX_BITS = 8192
+"""An RSA key; a longer one is passed over: a signature costs 0.1 ms with 2048 bits, and 16 times as much with these."""

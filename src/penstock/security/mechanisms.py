@@ -6,9 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
+from penstock.config.oauthbearer import KeySource
 from penstock.config.sasl import Sasl, SaslListener, SaslLogin
 from penstock.metadata.scram import Credentials, ScramCredential, ScramMechanism
 from penstock.security.gssapi import GssapiClient, GssapiServer, Kerberos
+from penstock.security.oauthbearer.exchange import OAuthBearerServer
+from penstock.security.oauthbearer.keys import KeyRing
 from penstock.security.plain import PlainClient, PlainServer
 from penstock.security.sasl import SaslClient, SaslServer
 from penstock.security.scram import ScramClient, ScramServer, TokenCredential
@@ -25,6 +28,8 @@ class Mechanisms:
         settings: the present ones. credentials: those of SCRAM at present.
         nonces: randomness that nobody outside may guess. kerberos: makes the contexts of GSSAPI, if there is any.
         tokens: where delegation tokens are; None: there are none.
+
+    Attributes: `rings`, the keys that tokens of OAUTHBEARER are signed with, which the world outside fetches.
     """
 
     def __init__(
@@ -36,6 +41,7 @@ class Mechanisms:
         kerberos: Kerberos | None = None,
         tokens: TokenSource | None = None,
     ) -> None:
+        self.rings: dict[KeySource, KeyRing] = {}
         self._kerberos = kerberos
         self._settings = settings
         self._credentials = credentials
@@ -47,15 +53,17 @@ class Mechanisms:
         """What clients can log in with on a listener; None if they need not."""
         return self._settings().listeners.get(listener)
 
-    def server(self, listener: str, mechanism: str) -> SaslServer:
-        """Begins a login of a client with a mechanism that the listener has."""
+    def server(self, listener: str, mechanism: str, wall_ms: Callable[[], int]) -> SaslServer:
+        """Begins a login of a client with a mechanism that the listener has. `wall_ms`: the time, since the epoch."""
         scram = ScramMechanism.named(mechanism)
         if scram is None:
-            settings = self._settings().listeners[listener].mechanisms[mechanism]
-            if settings.kerberos is None:
-                return PlainServer(settings.users)
-            accept = partial(self.kerberos.acceptor, settings.kerberos)
-            return GssapiServer(accept, ends_with_ticket=settings.max_reauth_ms > 0)
+            of_mechanism = self._settings().listeners[listener].mechanisms[mechanism]
+            if of_mechanism.bearer is not None:
+                return OAuthBearerServer(of_mechanism.bearer, self.ring(of_mechanism.bearer.keys), wall_ms)
+            if of_mechanism.kerberos is None:
+                return PlainServer(of_mechanism.users)
+            accept = partial(self.kerberos.acceptor, of_mechanism.kerberos)
+            return GssapiServer(accept, ends_with_ticket=of_mechanism.max_reauth_ms > 0)
         return ScramServer(scram, self._nonce(), partial(self._look_up, scram), self._decoy_key)
 
     def login(self, listener: str) -> SaslLogin | None:
@@ -76,6 +84,10 @@ class Mechanisms:
         if scram is None:
             return PlainClient(login.user, login.password)
         return ScramClient(scram, login.user, login.password, self._nonce())
+
+    def ring(self, source: KeySource | None) -> KeyRing:
+        """The keys of a source: none before they have been fetched. Without a source nobody needs any."""
+        return KeyRing() if source is None else self.rings.setdefault(source, KeyRing())
 
     def _nonce(self) -> str:
         return f"{self._nonces.getrandbits(NONCE_BITS):040x}"

@@ -109,6 +109,11 @@ LOGIN_THREADS = 4
 """Steps of logins that may block and run at once, one of this node's own among them; further ones wait."""
 STORE_LOOK_S = 2.0
 """How often the files of key and trust stores are looked at for a change."""
+JWKS_MAX_BYTES = MiB
+"""Keys of an issuer; a larger answer or file is not read to its end, and refused. Usual are 2 to 5 KiB."""
+KEY_SOURCES_LOOK_S = 5.0
+"""How often it is looked at whether a listener has come to take tokens by OAUTHBEARER, or to fetch its keys otherwise:
+how long its first logins may fail then."""
 
 CLIENTS_SHARE = 0.75
 """Of the descriptors beyond the reserved ones, what clients may have; the rest is for log files."""

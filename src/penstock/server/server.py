@@ -31,6 +31,7 @@ from penstock.node.broker import Broker
 from penstock.node.handlers import registry
 from penstock.server.clock import Clock
 from penstock.server.directories import Directories
+from penstock.server.issuer_keys import IssuerKeys
 from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
 from penstock.server.metrics import process_samples, shell_samples, tls_samples
@@ -79,6 +80,7 @@ class Server:
         self._directories: Directories | None = None
         self._http: HttpEndpoint | None = None
         self._tls: Tls | None = None
+        self._issuer_keys: IssuerKeys
         self._looking: asyncio.Task[None] | None = None
         self._started = False
         self._stopping = False
@@ -91,6 +93,7 @@ class Server:
         assert not self._started, "a server starts once"
         try:
             self._open()
+            await self._issuer_keys.start()
             self._listen(early=True)
             while not self.broker.ready:
                 if self.failure is not None:
@@ -190,6 +193,7 @@ class Server:
             on_turn_end=self._look,
             transport_of=tls.transport,
         )
+        self._issuer_keys = IssuerKeys(lambda: broker.settings, broker.dispatcher.logins.ring)
         tls.warn_of_expiry()
         if tls.watched:
             self._looking = asyncio.ensure_future(self._look_at_stores(tls))
@@ -272,6 +276,8 @@ class Server:
             self._looking.cancel()
             await asyncio.wait([self._looking])
             self._looking = None
+        if self._started:
+            await self._issuer_keys.stop()
         if self._http is not None:
             await self._http.stop()
             self._http = None

@@ -85,7 +85,6 @@ def test_users_may_change_while_the_node_runs() -> None:
     ("changes", "sentence"),
     [
         ({"sasl.enabled.mechanisms": None}, "clients.gssapi.sasl.jaas.config is missing: GSSAPI on listener CLIENTS"),
-        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
         ({"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA256"}, "did you mean SCRAM-SHA-256"),
         ({"sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms is empty"),
         ({"listener.name.clients.plain.sasl.jaas.config": None}, "clients.plain.sasl.jaas.config is missing"),

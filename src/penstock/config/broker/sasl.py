@@ -25,8 +25,7 @@ class SaslSettings(Group):
     sasl_enabled_mechanisms = Setting(
         "sasl.enabled.mechanisms", LIST, default=(GSSAPI,), dynamic=PER_BROKER, check=distinct
     ).documented(
-        "Mechanisms that clients may log in with, some of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI. There is no "
-        "OAUTHBEARER yet."
+        "Mechanisms that clients may log in with, some of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI."
     )
     sasl_jaas_config = Setting[Password | None](
         "sasl.jaas.config", PASSWORD, default=None, dynamic=PER_BROKER

@@ -8,6 +8,7 @@ from penstock.config.broker.groups import GroupSettings
 from penstock.config.broker.log import LogSettings
 from penstock.config.broker.network import NetworkSettings
 from penstock.config.broker.node import MetadataSettings, NodeSettings
+from penstock.config.broker.oauthbearer import OAuthBearerSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.quotas import QuotaSettings
@@ -29,6 +30,7 @@ class BrokerSettings(
     TlsSettings,
     SaslSettings,
     TokenSettings,
+    OAuthBearerSettings,
     LogSettings,
     ReplicationSettings,
     QuotaSettings,

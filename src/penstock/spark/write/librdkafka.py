@@ -8,11 +8,14 @@ fails it says why, and librdkafka would try a refused login for a minute.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from penstock.client.bearer_tokens import tokens_of
 from penstock.client.client import Client
 from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.client.tls import pem_block, read_material
+from penstock.config.token_source import TokenSource
 from penstock.config.values import Password
 from penstock.errors import ConfigError
 
@@ -22,19 +25,30 @@ if TYPE_CHECKING:
 NOT_IN_LIBRDKAFKA = ("ssl.enabled.protocols", "ssl.protocol", "ssl.cipher.suites")
 
 
-def librdkafka_settings(security: ClientSecurity) -> dict[str, str]:
+def librdkafka_settings(security: ClientSecurity) -> dict[str, Any]:
     """librdkafka's settings; reads the stores. Raises ConfigError for what cannot be read, or that it cannot do."""
     if security.protocol == UNSECURED.protocol:
         return {}
-    settings = {"security.protocol": security.protocol.lower()}
+    settings: dict[str, Any] = {"security.protocol": security.protocol.lower()}
     if (login := security.login) is not None:
         if login.is_token:
             raise ConfigError("option kafka.sasl.jaas.config: delegation tokens need penstock.exactly.once = true here")
-        settings |= {"sasl.mechanism": login.mechanism, "sasl.username": login.username}
-        settings["sasl.password"] = Password(login.password)
+        settings["sasl.mechanism"] = login.mechanism
+        if login.source is not None:
+            settings["oauth_cb"] = partial(librdkafka_token, login.source)
+        else:
+            settings |= {"sasl.username": login.username, "sasl.password": Password(login.password)}
     if security.has_tls:
         settings |= _tls(security)
     return settings
+
+
+def librdkafka_token(source: TokenSource, _: str) -> tuple[str, float, str, dict[str, str]]:
+    """A token as librdkafka asks for one, first and before it ends: with its end in seconds since the epoch, about whom
+    it is, and what goes with it.
+    """
+    token = tokens_of(source).get()
+    return token.text, token.expires_at_ms / 1000, token.subject, dict(source.extensions)
 
 
 def _tls(security: ClientSecurity) -> dict[str, str]:

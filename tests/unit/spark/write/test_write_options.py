@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,26 @@ def test_kafkas_names_of_security_are_made_into_librdkafkas_by_who_sends(tmp_pat
     assert "s3cret-canary" not in f"{options}{settings}"
     assert "BEGIN PRIVATE KEY" not in f"{options}{settings}"
     assert Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **settings}) is not None
+
+
+def test_a_task_gets_a_token_when_librdkafka_asks_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from support.issuer import CLIENT, SECRET, Issuer, client_properties
+
+    from penstock.client.bearer_tokens import ALLOWED_URLS_VARIABLE
+    from penstock.spark.write.librdkafka import librdkafka_settings
+
+    issuer, file = Issuer(), tmp_path / "token"
+    file.write_text(issuer.token("loader"))
+    monkeypatch.setenv(ALLOWED_URLS_VARIABLE, f"file://{file}")
+    credentials = f'clientId="{CLIENT}" clientSecret="{SECRET}" extension_zone="a"'
+    given = client_properties(f"file://{file}", credentials)
+    options = pickle.loads(pickle.dumps(parse({**BROKERS, **{f"kafka.{name}": text for name, text in given.items()}})))
+    settings = librdkafka_settings(options.security)
+    text, expires_s, subject, extensions = settings["oauth_cb"]("")
+    assert (text, subject, extensions) == (file.read_text(), "loader", {"zone": "a"})
+    assert abs(expires_s - issuer.claims()["exp"]) < 600
+    assert SECRET not in f"{options}{settings}"
+    assert not [name for name in settings if name in ("sasl.username", "sasl.password")]
 
 
 def test_librdkafkas_names_of_security_go_there_as_they_are() -> None:
