@@ -1,8 +1,8 @@
 """Dead letters: records that a job cannot process, kept with the reason and where they came from.
 
-What `split` sets aside goes to a topic (the record as it was, reason and origin as headers; at least once) or to a
-Delta table (a row a record; upserted by the origin, so a batch that Spark repeats, or a checkpoint that was deleted,
-adds no second row).
+What `split` sets aside goes to a topic (the record as it was, reason and
+origin as headers; at least once) or to a Delta table (a row a record; merged on the origin, so a batch that Spark
+repeats, or a checkpoint that was deleted, adds no second row).
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 TABLE_ROW = """pipeline string, reason string, topic string, partition int, offset bigint, timestamp timestamp,
     key binary, value binary"""
-KEY = ("pipeline", *ORIGIN)
-"""What a row of the table is known by."""
 HEADER_PREFIX = "penstock.dead."
 
 
@@ -77,24 +75,33 @@ class DeadLetterTable:
 
 
 def merger(table: str, pipeline: str, storage_options: dict[str, str]) -> Callable[[Any, int], None]:
-    """Returns the function that puts a batch into the table; it holds only plain values, so Spark Connect can send it.
+    """Returns the function that adds a batch to the table; it holds only plain values, so Spark Connect can send it."""
 
-    Tasks write the rows, each in the place of the one of the same record, if there is one.
-    """
-
-    def merge(rows: Any, number: int) -> None:
+    def merge(rows: Any, _batch: int) -> None:
         from pyspark.sql import functions as f
 
-        from penstock.pipelines.dead_letters import KEY, TABLE_ROW
-        from penstock.pipelines.jobs.options import persisted
-        from penstock.pipelines.jobs.tables import clean_now_and_then
-        from penstock.spark.frames.upsert import upsert
+        from penstock.pipelines.dead_letters import TABLE_ROW, merge_into
 
+        named = rows.withColumn("pipeline", f.lit(pipeline))
         columns = [each.split()[0] for each in TABLE_ROW.split(",")]
-        stores = {f"storage.{name}": value for name, value in storage_options.items()}
-        with persisted(rows.withColumn("pipeline", f.lit(pipeline)).select(*columns)) as letters:
-            if not letters.isEmpty():
-                upsert(letters, table, upsertBy=",".join(KEY), tableFormat="delta", **stores)
-                clean_now_and_then(table, number, storage_options)
+        merge_into(table, named.select(*columns).toArrow(), storage_options)
 
     return merge
+
+
+def merge_into(table: str, letters: Any, storage_options: Mapping[str, str]) -> None:
+    """Adds the rows of a pyarrow table whose pipeline and origin the Delta table does not have yet."""
+    from deltalake import DeltaTable
+
+    if not letters.num_rows:
+        return
+    options = dict(storage_options)
+    delta = DeltaTable.create(table, letters.schema, mode="ignore", storage_options=options)
+    same = " AND ".join(f"old.{name} = new.{name}" for name in ("pipeline", *ORIGIN))
+    keys = ["pipeline", *ORIGIN]
+    once = letters.group_by(keys, use_threads=False).aggregate(
+        [(name, "first") for name in letters.column_names if name not in keys]
+    )
+    once = once.rename_columns([name.removesuffix("_first") for name in once.column_names])
+    merge = delta.merge(once.select(letters.column_names), same, source_alias="new", target_alias="old")
+    merge.when_not_matched_insert_all().execute()

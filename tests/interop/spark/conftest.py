@@ -14,16 +14,22 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A local session on two cores; the test is skipped where Spark or a Java is missing."""
+def java() -> None:
+    """Skips tests whose Spark runs in processes of their own, where Spark or a Java is missing."""
     pytest.importorskip("pyspark", reason="needs penstock[spark]")
     from penstock.spark.java import find_java
-    from penstock.spark.session import session
 
     try:
         find_java()
     except PenstockError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(java: None) -> Iterator[SparkSession]:
+    """A local session on two cores; the test is skipped where Spark or a Java is missing."""
+    from penstock.spark.session import session
+
     spark = session("penstock tests", master="local[2]")
     yield spark
     spark.stop()

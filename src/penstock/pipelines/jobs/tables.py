@@ -45,23 +45,22 @@ def results(context: Context, path: str, query: str, keys: tuple[str, ...], **op
     upsert = upserts(path, **given)
 
     def write(rows: DataFrame, number: int) -> None:
-        from penstock.pipelines.jobs.tables import clean_now_and_then
+        from penstock.pipelines.jobs.tables import clean
 
         upsert(rows, number)
-        clean_now_and_then(path, number)
+        if (number + 1) % RESULT_BATCHES_PER_CLEANING == 0:
+            clean(path)
 
     return write
 
 
-def clean_now_and_then(path: str, number: int, storage_options: Options = None) -> None:
-    """With some of the batches, by their number, deletes the files that upserts have replaced, when they are old."""
-    if (number + 1) % RESULT_BATCHES_PER_CLEANING:
-        return
+def clean(path: str) -> None:
+    """Deletes the files that upserts have replaced, when they are old."""
     from penstock.spark.frames.sink import PIPELINE
     from penstock.spark.lake.maintenance import Maintenance
     from penstock.spark.lake.open import open_table
 
-    lake = open_table(path, PIPELINE, create=False, records=False, storage_options=storage_options)
+    lake = open_table(path, PIPELINE, create=False, records=False)
     Maintenance(lake, target_bytes=0, keep_hours=RESULT_KEEP_HOURS).run(("expire", "vacuum"))
 
 

@@ -56,21 +56,22 @@ def test_tables_are_exact_though_each_round_died_around_a_commit(
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("drivers beside a session")
+@pytest.mark.usefixtures("java")
 @pytest.mark.parametrize("name", deaths.CASES)
-def test_tables_are_exact_after_20_kills_of_the_driver(
-    spark: SparkSession, broker: LocalBroker, tmp_path: Path, name: str
-) -> None:
+def test_tables_are_exact_after_20_kills_of_the_driver(broker: LocalBroker, tmp_path: Path, name: str) -> None:
     topic, case, chance = f"kills-{name}", deaths.CASES[name], random.Random(17)
     broker.create_topic(topic)
-    for number in range(20):
+
+    def driver(number: int, point: str, commit: int) -> subprocess.CompletedProcess[str]:
         publish(broker, topic, case.input(number))
-        point, commit = chance.choice(("before", "after")), str(chance.randint(1, case.commits))
-        driver = [sys.executable, deaths.__file__, name, point, commit, broker.bootstrap, str(tmp_path), topic]
-        killed = subprocess.run(
-            driver, start_new_session=True, timeout=300, check=False, capture_output=True, text=True
+        words = [deaths.__file__, name, point, str(commit), broker.bootstrap, str(tmp_path), topic]
+        return subprocess.run(
+            [sys.executable, *words], start_new_session=True, timeout=300, check=False, capture_output=True, text=True
         )
+
+    for number in range(20):
+        killed = driver(number, chance.choice(("before", "after")), chance.randint(1, case.commits))
         assert killed.returncode == -signal.SIGKILL, killed.stderr[-3000:]
-    publish(broker, topic, case.input(20))
-    deaths.run_until(lambda failed: not failed, lambda: deaths.run(spark, name, broker.bootstrap, tmp_path, topic))
+    last = driver(20, "never", 0)
+    assert last.returncode == 0, last.stderr[-3000:]
     deaths.check(name, tmp_path, 21)
