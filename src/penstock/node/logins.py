@@ -341,9 +341,9 @@ class Logins:
         lifetimes_ms = [of_mechanism.max_reauth_ms] if of_mechanism and of_mechanism.max_reauth_ms else []
         if server.expires_at_ms is not None:
             left_ms = server.expires_at_ms - self._wall_ms()
-            if left_ms <= 0:
-                raise LoginFailed("what it logs in with has just ended")
-            lifetimes_ms.append(left_ms)
+            if left_ms <= 0 and server.token_authenticated:
+                raise LoginFailed("the delegation token has just ended")
+            lifetimes_ms.append(max(0, left_ms))
         lifetime_ms = min(lifetimes_ms, default=0)
         login.expires = bool(lifetimes_ms)
         login.until_ms = self._elapsed_ms + lifetime_ms if lifetimes_ms else FOR_EVER_MS

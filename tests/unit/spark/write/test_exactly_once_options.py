@@ -90,7 +90,7 @@ def test_each_codec_has_the_levels_that_kafka_gives_it(codec: str, level: int, t
         ({"penstock.staging": "hdfs://a/b"}, "option penstock.staging = 'hdfs://a/b' is no directory"),
         ({"kafka.linger.ms": "5"}, "option kafka.linger.ms cannot be used with penstock.exactly.once = true"),
         ({"kafka.acks": "1"}, "option kafka.acks = '1' must be all with penstock.exactly.once"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "option kafka.sasl.mechanism is missing"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "option kafka.sasl.jaas.config is missing"),
         ({"kafka.sasl.username": "x"}, "option kafka.sasl.username is librdkafka's and cannot be used with"),
         (
             {"kafka.compression.type": "zip"},
