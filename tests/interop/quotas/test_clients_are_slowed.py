@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition as AioTopicPartition
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from interop.kafka_peer import require_kafka
 from interop.quotas.limited import WINDOWS, at_least, least_s, limited, set_quotas
 from interop.tools.toolbox import CONFIGS, CONSUMER, PERFORMANCE, Toolbox
@@ -40,7 +40,7 @@ class Librdkafka:
 
     def __init__(self, bootstrap: str, client_id: str) -> None:
         self.delays_s: list[float] = []
-        self.failed: list[Any] = []
+        self.failed: list[KafkaError] = []
         self.producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -51,9 +51,13 @@ class Librdkafka:
             }
         )
 
+    def delivered(self, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            self.failed.append(error)
+
     def produce(self, topic: str, records: int = RECORDS) -> None:
         for _ in range(records):
-            self.producer.produce(topic, VALUE, on_delivery=lambda error, _: error and self.failed.append(error))
+            self.producer.produce(topic, VALUE, on_delivery=self.delivered)
         assert self.producer.flush(TIMEOUT_S) == 0
         assert self.failed == []
 
@@ -67,7 +71,8 @@ def librdkafka_produces(bootstrap: str, client_id: str, topic: str) -> bool:
 
 def told_to_wait(client: KafkaProducer | KafkaConsumer) -> bool:
     """Whether a client of kafka-python was told to wait, by its metrics."""
-    return max(group.get("throttle-time-max", 0.0) for group in client.metrics().values()) > 0
+    times_ms: list[float] = [group.get("throttle-time-max", 0.0) for group in client.metrics().values()]
+    return max(times_ms) > 0
 
 
 def kafka_python_produces(bootstrap: str, client_id: str, topic: str) -> bool:

@@ -98,28 +98,28 @@ def test_a_thousand_connections_gain_no_more_than_a_request_each(broker: LocalBr
     frame = produce_frame("crowd", 90)
     size = len(frame)
     host, _, port = broker.bootstrap.rpartition(":")
-    with limited(broker.bootstrap, WIRE, producer_byte_rate=CONNECTIONS_LIMIT), selectors.DefaultSelector() as selector:
-        for _ in range(CONNECTIONS):
-            connection = socket.create_connection((host, int(port)), 20)
-            selector.register(connection, selectors.EVENT_READ, ROUNDS - 1)
-        crowd = list(selector.get_map().values())
-        with at_least(least_s(ROUNDS * CONNECTIONS * size, CONNECTIONS_LIMIT, more=CONNECTIONS * size)):
-            for key in crowd:
-                key.fileobj.sendall(frame)  # type: ignore[union-attr]
-            while selector.get_map():
-                ready = selector.select(20)
-                assert ready, "every one of them is answered"
-                for key, _ in ready:
-                    connection, left = key.fileobj, key.data
-                    assert isinstance(connection, socket.socket)
-                    assert len(connection.recv(1_000)) > 4
-                    if left:
-                        selector.modify(connection, selectors.EVENT_READ, left - 1)
-                        connection.sendall(frame)
-                    else:
-                        selector.unregister(connection)
-        for key in crowd:
-            key.fileobj.close()  # type: ignore[union-attr]
+    left = {socket.create_connection((host, int(port)), 20): ROUNDS - 1 for _ in range(CONNECTIONS)}
+    with (
+        selectors.DefaultSelector() as selector,
+        limited(broker.bootstrap, WIRE, producer_byte_rate=CONNECTIONS_LIMIT),
+        at_least(least_s(ROUNDS * CONNECTIONS * size, CONNECTIONS_LIMIT, more=CONNECTIONS * size)),
+    ):
+        for connection in left:
+            selector.register(connection, selectors.EVENT_READ, connection)
+            connection.sendall(frame)
+        while selector.get_map():
+            ready = selector.select(20)
+            assert ready, "every one of them is answered"
+            for key, _ in ready:
+                connection = key.data
+                assert len(connection.recv(1_000)) > 4
+                if left[connection]:
+                    left[connection] -= 1
+                    connection.sendall(frame)
+                else:
+                    selector.unregister(connection)
+    for connection in left:
+        connection.close()
 
 
 def test_a_fetch_over_its_quota_keeps_its_session(broker: LocalBroker) -> None:
