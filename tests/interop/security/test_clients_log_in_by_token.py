@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,10 @@ def kafka_python(address: str, token: str, topic: str, timeout_ms: int = 30_000)
         "sasl_mechanism": "OAUTHBEARER",
         "sasl_oauth_token_provider": OneToken(token),
     }
-    try:
+    producer = None
+    with suppress(KafkaConnectionFailure):  # what it makes of a refused login
         producer = KafkaProducer(**given, bootstrap_timeout_ms=timeout_ms)
-    except KafkaConnectionFailure:  # what it makes of a refused login
+    if producer is None:
         return collected()
     producer.send(topic, b"kafka-python").get(30)
     producer.close()
@@ -190,7 +192,8 @@ def test_sparks_writer_gets_a_token_for_librdkafka(
 def test_our_commands_log_in(
     issuer: Issuer, address: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = write_properties(tmp_path / "client.properties", client_properties(issuer.token_url))
+    scoped = client_properties(issuer.token_url, sasl__oauthbearer__scope="of-this-test")  # a token nobody has got yet
+    file = write_properties(tmp_path / "client.properties", scoped)
     run = Commands(address, file, capsys)
     assert "is not allowed" in run("topics", "list", code=1)
     monkeypatch.setenv(ALLOWED_URLS_VARIABLE, issuer.token_url)
