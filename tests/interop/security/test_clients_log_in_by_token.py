@@ -111,7 +111,7 @@ def kafka_python(address: str, token: str, topic: str, timeout_ms: int = 30_000)
         return collected()
     producer.send(topic, b"kafka-python").get(30)
     producer.close()
-    consumer = KafkaConsumer(topic, **given, auto_offset_reset="earliest", consumer_timeout_ms=30_000)
+    consumer = KafkaConsumer(topic, **given, auto_offset_reset="earliest", consumer_timeout_ms=120_000)
     value: bytes | None = next(consumer).value
     consumer.close()
     return value
@@ -217,7 +217,7 @@ def java_produces_and_consumes(address: str, url: str, properties: Path, topic: 
     there = ("--bootstrap-server", address, "--topic", topic, "--command-config", properties)
     produced = run_tool(PRODUCER, *there, stdin="java\n", options=options)
     assert JAVA_ERROR not in produced.stderr
-    more = ("--from-beginning", "--max-messages", 1, "--timeout-ms", 20_000)
+    more = ("--from-beginning", "--max-messages", 1, "--timeout-ms", 60_000)
     assert run_tool(CONSUMER, *there, *more, options=options).stdout.strip() == "java"
 
 
