@@ -33,7 +33,12 @@ WORLD = frozenset(
     time urllib uuid uvloop
     """.split()  # noqa: SIM905 - this many read better as words
 )
-ALLOWED_NAMES = {"uuid": {"UUID", "SafeUUID"}, "io": {"BytesIO"}, "random": {"Random"}}
+ALLOWED_NAMES = {
+    "uuid": {"UUID", "SafeUUID"},
+    "io": {"BytesIO"},
+    "random": {"Random"},
+    "urllib.parse": {"urlsplit"},  # takes a text apart
+}
 """Names that may be taken from a module of the world: types, and what stays in memory."""
 PROCESS_DEPENDENT = frozenset({"id", "hash", "open", "uuid1", "uuid4", "Random", "breakpoint", "input"})
 """Functions whose answer depends on the process. A generator of random numbers is given, never made."""
