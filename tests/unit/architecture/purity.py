@@ -78,9 +78,9 @@ def import_offences(node: ast.Import | ast.ImportFrom) -> Iterator[Offence]:
         for alias in node.names:
             if alias.name.partition(".")[0] in WORLD:
                 yield Offence(node.lineno, f"imports {alias.name}")
-    elif node.level == 0 and (module := str(node.module).partition(".")[0]) in WORLD:
+    elif node.level == 0 and str(node.module).partition(".")[0] in WORLD:
         for alias in node.names:
-            if alias.name not in ALLOWED_NAMES.get(module, set()):
+            if alias.name not in ALLOWED_NAMES.get(str(node.module), set()):
                 yield Offence(node.lineno, f"imports {alias.name} from {node.module}")
 
 
