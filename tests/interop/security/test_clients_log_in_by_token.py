@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,14 @@ def kafka_python(address: str, token: str, topic: str, timeout_ms: int = 30_000)
         "sasl_mechanism": "OAUTHBEARER",
         "sasl_oauth_token_provider": OneToken(token),
     }
-    try:
+    producer = None
+    with suppress(KafkaConnectionFailure):  # what it makes of a refused login
         producer = KafkaProducer(**given, bootstrap_timeout_ms=timeout_ms)
-    except KafkaConnectionFailure:  # what it makes of a refused login
+    if producer is None:
         return collected()
     producer.send(topic, b"kafka-python").get(30)
     producer.close()
-    consumer = KafkaConsumer(topic, **given, auto_offset_reset="earliest", consumer_timeout_ms=30_000)
+    consumer = KafkaConsumer(topic, **given, auto_offset_reset="earliest", consumer_timeout_ms=120_000)
     value: bytes | None = next(consumer).value
     consumer.close()
     return value
@@ -190,7 +192,8 @@ def test_sparks_writer_gets_a_token_for_librdkafka(
 def test_our_commands_log_in(
     issuer: Issuer, address: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = write_properties(tmp_path / "client.properties", client_properties(issuer.token_url))
+    scoped = client_properties(issuer.token_url, sasl__oauthbearer__scope="of-this-test")  # a token nobody has got yet
+    file = write_properties(tmp_path / "client.properties", scoped)
     run = Commands(address, file, capsys)
     assert "is not allowed" in run("topics", "list", code=1)
     monkeypatch.setenv(ALLOWED_URLS_VARIABLE, issuer.token_url)
@@ -214,7 +217,7 @@ def java_produces_and_consumes(address: str, url: str, properties: Path, topic: 
     there = ("--bootstrap-server", address, "--topic", topic, "--command-config", properties)
     produced = run_tool(PRODUCER, *there, stdin="java\n", options=options)
     assert JAVA_ERROR not in produced.stderr
-    more = ("--from-beginning", "--max-messages", 1, "--timeout-ms", 20_000)
+    more = ("--from-beginning", "--max-messages", 1, "--timeout-ms", 60_000)
     assert run_tool(CONSUMER, *there, *more, options=options).stdout.strip() == "java"
 
 
