@@ -5,6 +5,7 @@
 #   make simulate   442 simulated clusters, 84 of them with consumer groups, 96 with transactions, 100 with users
 #                   (SEEDS=1..6 GROUP_SEEDS=1..12 TRANSACTION_SEEDS=1..8 USER_SEEDS=1..50)
 #   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die
+#   make test-secured  the interop tests of clients again, over SASL_SSL and as an ordinary user with ACLs
 #   make test-other-pythons  the unit tests on every newer Python that this machine has (OTHER_PYTHONS=3.13)
 #   make test-all   all of these, and the long runs: thousands of seeds, storms of kills
 #   make lint       style, types, import contracts
@@ -30,7 +31,7 @@ JAVA_EXTRA := $(shell [ "$(JAVA_MAJOR)0" -ge 170 ] || echo ,java)
 # installed package never does: half of the start of a node.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-other-pythons simulate test-all lint docs bench clean
+.PHONY: demo test test-slow test-secured test-other-pythons simulate test-all lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/ready-demo
@@ -43,10 +44,14 @@ test: .venv/ready-test
 test-slow: .venv/ready-test
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow and not long" $(SLOW)
 
+# What each module is granted, and what cannot run so: tests/interop/secured/grants.py.
+test-secured: .venv/ready-test
+	PYTHONPATH=tests $(BIN)/python -m interop.secured -n 3 --dist loadgroup
+
 test-other-pythons: .venv/ready-test
 	$(BIN)/python tools/other_pythons.py $(OTHER_PYTHONS)
 
-test-all: .venv/ready-test test-other-pythons
+test-all: .venv/ready-test test-other-pythons test-secured
 	$(BIN)/python -m pytest --hypothesis-profile search
 
 simulate: .venv/ready-test

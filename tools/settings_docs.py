@@ -18,9 +18,11 @@ from penstock.config.broker.node import MetadataSettings, NodeSettings
 from penstock.config.broker.oauthbearer import OAuthBearerSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
+from penstock.config.broker.quotas import QuotaSettings
 from penstock.config.broker.replication import ReplicationSettings
 from penstock.config.broker.sasl import SaslSettings
 from penstock.config.broker.tls import TlsSettings
+from penstock.config.broker.tokens import TokenSettings
 from penstock.config.broker.transactions import TransactionSettings
 from penstock.config.group import GROUP_SETTINGS
 from penstock.config.known import KNOWN
@@ -37,7 +39,9 @@ AREAS: tuple[tuple[str, type[Group]], ...] = (
     ("TLS", TlsSettings),
     ("Logins (SASL)", SaslSettings),
     ("Logins by tokens (OAUTHBEARER)", OAuthBearerSettings),
+    ("Delegation tokens", TokenSettings),
     ("Access", AccessSettings),
+    ("Client quotas", QuotaSettings),
     ("Logs", LogSettings),
     ("Replication", ReplicationSettings),
     ("Consumer groups", GroupSettings),

@@ -6,7 +6,7 @@ import re
 import socket
 import struct
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -128,8 +128,10 @@ class HostileNode:
 
 
 @contextmanager
-def hostile_node(directory: Path, **settings: object) -> Iterator[HostileNode]:
-    """Starts one, and stops it."""
+def hostile_node(
+    directory: Path, *, before: Callable[[Cluster], None] = lambda _: None, **settings: object
+) -> Iterator[HostileNode]:
+    """Starts one, and stops it. `before` may change its properties before it starts."""
     (port,) = free_ports(1)
     settings = {
         "penstock_metrics_listener": f"127.0.0.1:{port}",
@@ -137,7 +139,9 @@ def hostile_node(directory: Path, **settings: object) -> Iterator[HostileNode]:
         "offsets_topic_replication_factor": 1,
         **settings,
     }
-    with Cluster(directory, combined=1, **settings) as cluster:
+    made = Cluster(directory, combined=1, **settings)
+    before(made)
+    with made as cluster:
         node = HostileNode(cluster, port)
         topic = CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
         assert node.ask(HANDLERS[CreateTopicsRequest.KEY], 7, CreateTopicsRequest(topics=[topic]))  # type: ignore[index]

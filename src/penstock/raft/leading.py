@@ -117,9 +117,9 @@ class Leading:
         return ErrorCode.NONE if isinstance(core.role, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def on_fetch(self, request: FetchRequest, arrival: Arrival, now_ms: int, token: object) -> bool:
-        """Fetch of the metadata log, versions 12-18. Returns whether the high watermark moved."""
+        """Fetch of the metadata log, versions 12-18; others are refused. Returns whether the high watermark moved."""
         core = self._core
-        asked = core.partition_of(request)
+        asked = core.partition_of(request) if arrival.version >= messages.FETCHES_FROM else None
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return False

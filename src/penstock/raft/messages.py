@@ -47,6 +47,8 @@ from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint
 PARTITION = 0
 UNKNOWN = -1
 
+FETCHES_FROM = 12
+"""The first version of Fetch that has room for what a replica of the quorum asks and is answered (KIP-595)."""
 ENDPOINTS_FROM: dict[type[Message], int] = {
     VoteRequest: 1,
     BeginQuorumEpochRequest: 1,

@@ -1,3 +1,6 @@
+import java.io.FileReader;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
@@ -58,7 +61,7 @@ public final class Members {
 
     private static final class Member extends Thread implements ConsumerRebalanceListener {
         private final String name;
-        private final Properties settings = new Properties();
+        private final Properties settings = login();
         private volatile CloseOptions.GroupMembershipOperation ending;
         private KafkaConsumer<byte[], byte[]> consumer;
 
@@ -136,5 +139,19 @@ public final class Members {
         public void onPartitionsLost(Collection<TopicPartition> partitions) {
             called("lost", partitions);
         }
+    }
+
+    /** What CLIENT_PROPERTIES in the environment names, a file of how to log in; nothing without it. */
+    private static Properties login() {
+        Properties found = new Properties();
+        String file = System.getenv("CLIENT_PROPERTIES");
+        if (file != null) {
+            try (FileReader text = new FileReader(file)) {
+                found.load(text);
+            } catch (IOException failed) {
+                throw new UncheckedIOException(failed);
+            }
+        }
+        return found;
     }
 }

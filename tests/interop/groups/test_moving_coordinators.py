@@ -36,6 +36,7 @@ SECONDS = 8
 GROUPS = [f"librdkafka-{number}" for number in range(8)]
 
 ADMIN = """
+import java.io.FileReader;
 import java.util.*;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.*;
@@ -72,6 +73,8 @@ public class MovingCoordinators {
     public static void main(String[] arguments) throws Exception {
         for (int each = 0; each < 8; each++) GROUPS.add("java-" + each);
         Properties settings = new Properties();
+        String login = System.getenv("CLIENT_PROPERTIES");
+        if (login != null) try (FileReader text = new FileReader(login)) { settings.load(text); }
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("retries", "1000");
         settings.put("default.api.timeout.ms", "60000");

@@ -1,3 +1,6 @@
+import java.io.FileReader;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -74,7 +77,7 @@ public final class TransactionalClient {
     }
 
     private static KafkaProducer<String, String> producer(String id, String timeoutMs) {
-        Properties settings = new Properties();
+        Properties settings = login();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("transactional.id", id);
         settings.put("transaction.timeout.ms", timeoutMs);
@@ -102,7 +105,7 @@ public final class TransactionalClient {
     }
 
     private static KafkaConsumer<String, String> consumer(String... more) {
-        Properties settings = new Properties();
+        Properties settings = login();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("isolation.level", "read_committed");
         settings.put("enable.auto.commit", false);
@@ -178,5 +181,19 @@ public final class TransactionalClient {
             }
         }
         return String.join(" ", values);
+    }
+
+    /** What CLIENT_PROPERTIES in the environment names, a file of how to log in; nothing without it. */
+    private static Properties login() {
+        Properties found = new Properties();
+        String file = System.getenv("CLIENT_PROPERTIES");
+        if (file != null) {
+            try (FileReader text = new FileReader(file)) {
+                found.load(text);
+            } catch (IOException failed) {
+                throw new UncheckedIOException(failed);
+            }
+        }
+        return found;
     }
 }

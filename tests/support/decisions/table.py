@@ -18,6 +18,7 @@ from penstock.protocol.messages.find_coordinator_request import FindCoordinatorR
 from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from support.decisions.admins import of_admins, of_controllers
+from support.decisions.edges import with_edges
 from support.decisions.groups import of_groups, of_transactions, offset_commit
 from support.decisions.principals import principals
 from support.decisions.probe import Asker, Probe, outcome
@@ -35,6 +36,10 @@ Table = dict[str, dict[str, list[str]]]
 
 def probes() -> Iterator[Probe]:
     """All of them. Those that change something come last, or change the same thing again."""
+    return with_edges(of_all())
+
+
+def of_all() -> Iterator[Probe]:
     yield from of_records()
     yield from of_metadata()
     yield from of_groups()

@@ -8,6 +8,7 @@ import pytest
 from unit.raft.replica_harness import CLUSTER, MemoryLog, One, Quorum, key_of, target_of
 
 from penstock.errors import ErrorCode
+from penstock.protocol.codec import encode
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
 from penstock.raft import messages
@@ -275,6 +276,15 @@ def test_kip_595_a_follower_refuses_a_fetch() -> None:
     refused = partition(one.ask(fetch(3, 9, 1, 1)))
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert refused.current_leader.leader_id == 2
+
+
+@pytest.mark.parametrize("version", [4, 11])
+def test_a_fetch_of_a_version_before_kip_595_is_refused_in_a_form_that_it_has(version: int) -> None:
+    one = leader([1])
+    for epoch in (one.replica.epoch, one.replica.epoch - 1):
+        refused = one.ask(fetch(2, epoch, 1, 1), version=version)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        assert encode(refused, version)
 
 
 @pytest.mark.parametrize(("offset", "last_epoch", "wait_ms"), [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, 99, 0)])

@@ -16,7 +16,7 @@ type franz struct {
 }
 
 func newFranz(bootstrap string) (Client, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+	client, err := newFranzClient(kgo.SeedBrokers(bootstrap))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (f *franz) Produce(order Order) error {
 	if !order.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}
-	client, err := kgo.NewClient(options...)
+	client, err := newFranzClient(options...)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func records(order Order) []*kgo.Record {
 
 func (f *franz) Read(topic string, count int) ([]Row, error) {
 	from := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}
-	client, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap), kgo.ConsumePartitions(from))
+	client, err := newFranzClient(kgo.SeedBrokers(f.bootstrap), kgo.ConsumePartitions(from))
 	if err != nil {
 		return nil, err
 	}

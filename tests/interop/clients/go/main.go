@@ -1,5 +1,6 @@
 // Two Go clients under orders: `go-clients franz-go BOOTSTRAP` or `go-clients sarama BOOTSTRAP`;
-// `go-clients members` and `go-clients transactions` are other programs, see members.go and transactions.go.
+// `go-clients members`, `go-clients transactions` and `go-clients logins` are other programs, see members.go,
+// transactions.go and login.go. All but the last log in as CLIENT_LOGIN in the environment says, if it is there.
 //
 // Orders come on standard input as JSON, one a line, and each gets one line of JSON back, {"error": ...} when it
 // failed. Bytes are base 64, as encoding/json has them; a null key or value stays null.
@@ -124,6 +125,9 @@ func run(kind, bootstrap string) error {
 
 func main() {
 	switch os.Args[1] {
+	case "logins":
+		logins()
+		return
 	case "members":
 		members()
 		return

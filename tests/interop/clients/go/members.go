@@ -95,7 +95,7 @@ func (m *member) options(settings map[string]string) []kgo.Opt {
 }
 
 func (m *member) run(ctx context.Context, settings map[string]string) error {
-	client, err := kgo.NewClient(m.options(settings)...)
+	client, err := newFranzClient(m.options(settings)...)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ func saramaConfig() *sarama.Config {
 	config.Producer.Return.Successes = true
 	config.Producer.MaxMessageBytes = largestRequestBytes
 	config.Producer.Partitioner = sarama.NewManualPartitioner
+	loginOfAll().ofSarama(config)
 	return config
 }
 

@@ -93,7 +93,7 @@ type franzTransactions struct {
 }
 
 func (f *franzTransactions) Open(name, id string, within time.Duration) error {
-	client, err := kgo.NewClient(
+	client, err := newFranzClient(
 		kgo.SeedBrokers(f.bootstrap), kgo.TransactionalID(id), kgo.TransactionTimeout(within),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RetryTimeout(timeout),
 	)
@@ -141,12 +141,16 @@ func (f *franzTransactions) Copy(work CopyWork) error {
 	if work.protocol == "consumer" {
 		background = context.WithValue(background, "opt_in_kafka_next_gen_balancer_beta", true)
 	}
-	session, err := kgo.NewGroupTransactSession(
+	login, err := loginOfAll().franz()
+	if err != nil {
+		return err
+	}
+	session, err := kgo.NewGroupTransactSession(append(login,
 		kgo.SeedBrokers(f.bootstrap), kgo.TransactionalID(work.id), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ConsumerGroup(work.group), kgo.ConsumeTopics(work.from), kgo.WithContext(background),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	)...)
 	if err != nil {
 		return err
 	}
@@ -185,7 +189,7 @@ func (f *franzTransactions) Copy(work CopyWork) error {
 
 func (f *franzTransactions) Committed(topic string, partition int32, last string) ([]string, error) {
 	from := map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}
-	client, err := kgo.NewClient(
+	client, err := newFranzClient(
 		kgo.SeedBrokers(f.bootstrap), kgo.ConsumePartitions(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 	)
 	if err != nil {

@@ -6,6 +6,8 @@
 const readline = require("node:readline");
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = require("kafkajs");
 
+const login = require("./login.js");
+
 CompressionCodecs[CompressionTypes.Snappy] = require("kafkajs-snappy");
 
 const CODECS = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP, snappy: CompressionTypes.Snappy };
@@ -76,7 +78,7 @@ function orders(kafka, admin) {
 }
 
 async function main(bootstrap) {
-  const kafka = new Kafka({ brokers: [bootstrap], logLevel: logLevel.NOTHING, retry: RETRY });
+  const kafka = new Kafka({ brokers: [bootstrap], logLevel: logLevel.NOTHING, retry: RETRY, ...login.ofAll() });
   await connected(kafka.admin(), async (admin) => {
     const known = orders(kafka, admin);
     for await (const line of readline.createInterface({ input: process.stdin })) {

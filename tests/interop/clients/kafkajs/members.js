@@ -8,6 +8,7 @@
 "use strict";
 const readline = require("node:readline");
 const { AssignerProtocol, Kafka, logLevel } = require("kafkajs");
+const login = require("./login.js");
 
 const tell = (member, event, places = []) => process.stdout.write(`${[member, event, ...places].join(" ")}\n`);
 
@@ -45,7 +46,8 @@ const range = ({ cluster }) => ({
 });
 
 async function open(member, settings) {
-  const kafka = new Kafka({ clientId: member, brokers: [settings.bootstrap], logLevel: logLevel.NOTHING });
+  const place = { clientId: member, brokers: [settings.bootstrap], logLevel: logLevel.NOTHING };
+  const kafka = new Kafka({ ...place, ...login.ofAll() });
   const consumer = kafka.consumer({
     groupId: settings.group,
     sessionTimeout: Number(settings.session_ms),

@@ -2,18 +2,23 @@
 //!
 //! Orders come on standard input as JSON, one a line, and each gets one line of JSON back, {"error": ...} when it
 //! failed. Bytes are base 64, null is null. The client has no idempotent producer, no transactions, no topic configs,
-//! and a header name at most once a record.
+//! and a header name at most once a record. CLIENT_LOGIN in the environment says how to log in, as in the Go clients: by
+//! PLAIN over TLS.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{stdin, stdout, BufRead, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 use chrono::{DateTime, Utc};
 use rskafka::client::partition::{Compression, OffsetAt, PartitionClient, UnknownTopicHandling};
-use rskafka::client::{Client, ClientBuilder};
+use rskafka::client::{Client, ClientBuilder, Credentials, SaslConfig};
 use rskafka::record::Record;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{json, Value};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -129,10 +134,25 @@ async fn obey(client: &Client, order: &Value) -> Outcome<Value> {
     }
 }
 
+fn logging_in(builder: ClientBuilder) -> Outcome<ClientBuilder> {
+    let Ok(told) = std::env::var("CLIENT_LOGIN") else {
+        return Ok(builder);
+    };
+    let login: Value = serde_json::from_str(&told)?;
+    let of = |name: &str| login[name].as_str().unwrap_or_default().to_string();
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(of("trust"))? {
+        roots.add(certificate?)?;
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let credentials = Credentials::new(of("user"), of("password"));
+    Ok(builder.tls_config(Arc::new(config)).sasl_config(SaslConfig::Plain(credentials)))
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome<()> {
     let bootstrap = std::env::args().nth(1).ok_or("no bootstrap server")?;
-    let client = ClientBuilder::new(vec![bootstrap]).build().await?;
+    let client = logging_in(ClientBuilder::new(vec![bootstrap]))?.build().await?;
     let limit = Duration::from_millis(TIMEOUT_MS as u64);
     for line in stdin().lock().lines() {
         let order: Value = serde_json::from_str(&line?)?;
