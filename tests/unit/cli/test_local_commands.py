@@ -274,7 +274,7 @@ def completed(script: str, *words: str) -> list[str]:
 def test_bash_completes_commands_actions_options_and_values(capsys: Capture) -> None:
     main(["completion", "bash"])
     script = capsys.readouterr().out
-    assert completed(script, "penstock", "to") == ["topics"]
+    assert completed(script, "penstock", "to") == ["topics", "tokens"]
     assert completed(script, "penstock", "topics", "de") == ["describe", "delete"]
     assert completed(script, "penstock", "topics", "create", "x", "--repli") == [
         "--replication-factor",
