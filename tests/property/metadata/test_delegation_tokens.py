@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from unit.metadata.controller_state import NOW_MS, State
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata.delegation_tokens import (
-    DelegationToken,
-    TokenIds,
-    create_token,
-    expire_token,
-    hmac_of,
-    removals,
-    renew_token,
-)
+from penstock.metadata.delegation_tokens import DelegationToken, TokenIds, hmac_of, removals
+from penstock.metadata.token_control import create_token, expire_token, renew_token
 
 SECRET = "canary"
 USERS = [f"User:{name}" for name in ("alice", "bob", "eve")]

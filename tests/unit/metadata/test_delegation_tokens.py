@@ -10,16 +10,7 @@ from unit.metadata.controller_state import NOW_MS, State
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import limits
-from penstock.metadata.delegation_tokens import (
-    TIMESTAMP_MAX_MS,
-    DelegationToken,
-    TokenIds,
-    create_token,
-    expire_token,
-    hmac_of,
-    removals,
-    renew_token,
-)
+from penstock.metadata.delegation_tokens import DelegationToken, TokenIds, hmac_of, removals
 from penstock.metadata.delta import MetadataDelta, MetadataError
 from penstock.metadata.difference import difference
 from penstock.metadata.duties import Duties
@@ -27,6 +18,7 @@ from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.metadata.persistent import PersistentMap
 from penstock.metadata.records import image_records
 from penstock.metadata.result import MetadataMessage
+from penstock.metadata.token_control import TIMESTAMP_MAX_MS, create_token, expire_token, renew_token
 from penstock.protocol.messages.metadata.delegation_token_record import DelegationTokenRecord
 from penstock.protocol.messages.metadata.remove_delegation_token_record import RemoveDelegationTokenRecord
 from penstock.records.wall import WallTime
@@ -107,7 +99,7 @@ def test_the_numbers_of_tokens_and_renewers_are_bounded(monkeypatch: pytest.Monk
     renewers = [BOB] * (limits.RENEWERS_PER_TOKEN_MAX + 1)
     code = refusal(create_token, of.controller, ALICE, ALICE, renewers, max_lifetime_ms=-1, now_ms=NOW_MS)
     assert code is ErrorCode.POLICY_VIOLATION
-    monkeypatch.setattr("penstock.metadata.delegation_tokens.DELEGATION_TOKENS_MAX", 2)
+    monkeypatch.setattr("penstock.metadata.token_control.DELEGATION_TOKENS_MAX", 2)
     for _ in range(2):
         create(of)
     code = refusal(create_token, of.controller, ALICE, ALICE, [], max_lifetime_ms=-1, now_ms=NOW_MS)

@@ -19,15 +19,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata.delegation_tokens import (
-    DelegationToken,
-    check_renewers,
-    create_token,
-    expire_token,
-    hmac_of,
-    renew_token,
-)
+from penstock.metadata.delegation_tokens import DelegationToken, hmac_of
 from penstock.metadata.limits import RENEWERS_PER_TOKEN_MAX
+from penstock.metadata.token_control import check_renewers, create_token, expire_token, renew_token
 from penstock.node.limits import TOKEN_OWNERS_PER_REQUEST_MAX, TOKENS_PER_STEP
 from penstock.node.request import FORWARD, Append, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped, lazily
