@@ -12,7 +12,7 @@ of their own (quota_clients.py) that ignore `throttle_time_ms`, so it is the bro
                of the quiet tenant meanwhile
 
     python bench/quotas.py                      # three rounds
-    python bench/quotas.py --quick              # one short round
+    python bench/quotas.py --quick              # one short round, whose figures say little
     python bench/quotas.py --only cost,rate
 """
 
@@ -160,6 +160,7 @@ def tenants(peer: Peer, scale: Scale, number: int) -> dict[str, float]:
             with tenant(peer.bootstrap, load):
                 p99_ms = quiet_p99_ms(peer, scale)
             found[f"tenants: greedy {what}, {'quota' if with_quota else 'none'}, p99 ms"] = p99_ms
+            print(f"  {peer.name}, greedy {what}, {'quota' if with_quota else 'none'}: {p99_ms:g} ms", flush=True)
         set_quotas(peer.bootstrap, "greedy", dict.fromkeys(GREEDY_QUOTA))
     return dict(sorted(found.items(), key=lambda each: "alone" not in each[0]))
 

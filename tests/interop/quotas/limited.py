@@ -28,6 +28,7 @@ BURST_S = (NUMBER - 1) * WIDTH_S
 WIRE = {"client-id": CLIENT_ID}
 """Connections of `Wire`."""
 PRODUCE_VERSION, FETCH_VERSION = 9, 12
+LENGTH_BYTES = 4
 
 
 def set_quotas(bootstrap: str, entity: Mapping[str, str | None], **limits: float | None) -> None:
@@ -74,3 +75,8 @@ def of_bytes(topic: str, size_bytes: int, *, acks: int = 1) -> Message:
 
 def produce_frame(topic: str, size_bytes: int, *, acks: int = 1, number: int = 1) -> bytes:
     return request_frame(of_bytes(topic, size_bytes, acks=acks), PRODUCE_VERSION, number)
+
+
+def counted_bytes(frame: bytes) -> int:
+    """What a request counts for: all of it but the length before it, as in Kafka."""
+    return len(frame) - LENGTH_BYTES
