@@ -87,7 +87,7 @@ start, and that is all.
 
 def row(*cells: str) -> str:
     """One row of a Markdown table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("](", "]\\(") for cell in cells) + " |\n"
 
 
 def table(*columns: str) -> str:

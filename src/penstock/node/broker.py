@@ -146,7 +146,7 @@ class Broker:
         denials = Denials(authorizer, scheduler)
         self.gate = Gate(authorizer, denials) if audit is None else AuditedGate(authorizer, denials, audit)
         self.quorums = Quorums()
-        self.quotas = quotas(state, scheduler)
+        client_quotas = quotas(state, scheduler)
         self.connections: dict[int, Connection] = {}
         self.replication = Replication(
             state,
@@ -179,7 +179,7 @@ class Broker:
             read_failed=self.logs.read_failed,
             work_ms=work_ms or CountedWork(),
             request_timeout_ms=settings.request_timeout_ms,
-            quotas=self.quotas,
+            quotas=client_quotas,
             audit=audit,
         )
         self.topic_metrics = TopicMetrics()
@@ -190,7 +190,7 @@ class Broker:
             self.gate,
             self.replicas,
             throttles=self.replication.throttles,
-            quotas=self.quotas,
+            quotas=client_quotas,
             topic_metrics=self.topic_metrics,
             partition_error=self.replication.partition_error,
         )
@@ -265,6 +265,11 @@ class Broker:
     def outgoing(self) -> Outgoing:
         """Calls to other nodes."""
         return self.calls.outgoing
+
+    @property
+    def quotas(self) -> ClientQuotas:
+        """What clients may use, and have used."""
+        return self.dispatcher.exit.quotas
 
     @property
     def verifier(self) -> Verifier:

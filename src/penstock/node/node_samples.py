@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.node.metrics import login_samples, request_samples
 from penstock.node.quota_samples import quota_samples
@@ -16,10 +16,63 @@ from penstock.node.samples import (
 )
 
 if TYPE_CHECKING:
-    from penstock.node.broker import Broker
+    from penstock.log.manager import LogManager
+    from penstock.metadata.image import MetadataImage
+    from penstock.node.bugs import Bugs
+    from penstock.node.client_quotas import ClientQuotas
+    from penstock.node.connection import Connection
+    from penstock.node.controller import ControllerNode
+    from penstock.node.coordinator_list import Coordinators
+    from penstock.node.dispatcher import Dispatcher
+    from penstock.node.fetches import Fetches
+    from penstock.node.gate import Gate
+    from penstock.node.journal import Journal
+    from penstock.node.metrics import TopicMetrics
+    from penstock.node.outgoing import Outgoing
+    from penstock.node.purgatory import Purgatory
+    from penstock.node.quorum import Quorum
+    from penstock.node.replication import Replication
+    from penstock.node.state import NodeState
+    from penstock.node.verification import Verifier
 
 
-def node_samples(node: Broker) -> Steps:
+class Sampled(Protocol):
+    """The parts of a node that have samples; `penstock.node.broker.Broker` is one."""
+
+    topic_metrics: TopicMetrics
+    dispatcher: Dispatcher
+    gate: Gate
+    state: NodeState
+    controller: ControllerNode
+    journal: Journal
+    replication: Replication
+    logs: LogManager
+    quorum: Quorum
+    coordinators: Coordinators
+    connections: dict[int, Connection]
+    purgatory: Purgatory
+    fetches: Fetches
+
+    @property
+    def now_ms(self) -> int: ...
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def quotas(self) -> ClientQuotas: ...
+
+    @property
+    def verifier(self) -> Verifier: ...
+
+    @property
+    def outgoing(self) -> Outgoing: ...
+
+    @property
+    def bugs(self) -> Bugs: ...
+
+
+def node_samples(node: Sampled) -> Steps:
     """The samples in steps: None where a caller may serve others, whereupon the node may change. Samples of one name
     follow each other.
     """

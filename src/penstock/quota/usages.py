@@ -31,7 +31,7 @@ class Quotas(QuotasByEntity, Protocol):
 
 
 class NoQuotas:
-    """Those of a node that knows of none yet."""
+    """No quotas: what a node knows before its metadata."""
 
     def get(self, entity: object) -> None:
         return None

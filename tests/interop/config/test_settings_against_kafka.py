@@ -71,6 +71,11 @@ REFUSED = {
     "ssl.truststore.type": "Kafka finds at start that there is no such store",
     "ssl.endpoint.identification.algorithm": "Java finds at the first connection that there is no such algorithm",
     "ssl.enabled.protocols": "Kafka finds at start that there is no such protocol",
+    "sasl.kerberos.principal.to.local.rules": "Kafka finds at the first login that a rule cannot be read",
+    "sasl.oauthbearer.clock.skew.seconds": "a skew below 0 would end tokens before their time",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "keys would be fetched without a pause",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "keys would be fetched without a pause",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "keys would be fetched without a pause",
 }
 """Settings of which more is refused as they are read."""
 
