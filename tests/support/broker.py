@@ -40,6 +40,7 @@ from penstock.protocol.messages.create_topics_request import CreatableTopic, Cre
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
 from penstock.security.authorizer import AclChanges, AclOperation, Authorizer, Principal, ResourceType
+from penstock.security.certificates import Shown
 from simulator.world.disk import SimulatedDisk
 
 M = TypeVar("M", bound=Message)
@@ -311,10 +312,10 @@ class Node:
 
     # Clients
 
-    def connect(self, listener: str = "PLAINTEXT") -> Client:
+    def connect(self, listener: str = "PLAINTEXT", shown: Shown | None = None) -> Client:
         number = len(self.clients) + 1
         client = self.clients[number] = Client(self, number)
-        self.broker.connected(number, listener, "127.0.0.1:40000", self.now_ms)
+        self.broker.connected(number, listener, "127.0.0.1:40000", self.now_ms, shown)
         return client
 
     def disconnect(self, client: Client) -> None:

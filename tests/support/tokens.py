@@ -14,6 +14,7 @@ from typing import Any
 from penstock.config.jaas import PLAIN_MODULE
 from penstock.errors import ErrorCode
 from penstock.metadata.scram import ScramMechanism
+from penstock.node.plugged import NOTHING_PLUGGED, Plugged
 from penstock.protocol.messages.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
 from penstock.protocol.messages.describe_delegation_token_request import (
     DescribeDelegationTokenOwner,
@@ -41,10 +42,10 @@ WITH_TOKENS = {
 }
 
 
-def with_tokens(authorizer: Authorizer | None = None, **properties: str) -> Node:
+def with_tokens(authorizer: Authorizer | None = None, *, plugged: Plugged = NOTHING_PLUGGED, **properties: str) -> Node:
     """A node with users and tokens; `properties` with `__` for a point."""
     given = {name.replace("__", "."): text for name, text in properties.items()}
-    node = Node(properties={**WITH_TOKENS, **given}, authorizer=authorizer)
+    node = Node(properties={**WITH_TOKENS, **given}, authorizer=authorizer, plugged=plugged)
     for user, password in PASSWORDS.items():
         add_scram(node, user, password)
     return node

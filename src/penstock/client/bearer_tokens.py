@@ -68,7 +68,7 @@ class Tokens:
     def fresh(self) -> BearerToken | None:
         """The token that is kept, if it is not yet time to renew it."""
         kept = self.kept
-        return kept if kept is not None and wall_ms() < kept.renewed_at_ms else None
+        return kept if kept is not None and wall_ms() < min(kept.renewed_at_ms, kept.expires_at_ms) else None
 
     def get(self) -> BearerToken:
         """A token that is valid. Blocks. Raises AuthenticationError, UnreachableError."""

@@ -104,7 +104,8 @@ def options_of(tokens: Iterator[Token]) -> dict[str, str]:
         if token.text is None:
             raise ValueError(f"{token.sign!r} stands where an option or a semicolon must be; quote what is not a word")
         if next(tokens).sign != "=" or (value := next(tokens).text) is None:
-            raise ValueError(f"the option {token.text} has no value; quote what is not a word")
+            what = f"what follows the option {[*options][-1]}" if options else f"the option {token.text}"
+            raise ValueError(f"{what} has no value; quote what is not a word")  # it may be the rest of a password
         options[token.text] = value
 
 

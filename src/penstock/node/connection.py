@@ -54,6 +54,7 @@ class Connection:
         client_host: the same as Kafka shows it, with a slash: `/127.0.0.1`.
         time_usage: what the work of its latest request counts for, if its client may take the loop's time only so much.
         shown: the peer's certificate; kept where a login is followed by a function that names principals.
+        unproven: a client has shown no credentials of any kind, whatever principal a function has given it.
         login: where the login stands, on a listener that asks for one; None: there is none.
     """
 
@@ -67,6 +68,7 @@ class Connection:
     client_host: str = field(init=False)
     principal: Principal = ANONYMOUS
     shown: Shown | None = None
+    unproven: bool = False
     login: Login | None = None
     time_usage: Usage | None = None
     software_name: str = ""

@@ -55,6 +55,7 @@ class Identities:
             has_function = self._settings().principal_builder(connection.listener) is not None
             connection.shown = shown if has_function else None
             return
+        connection.unproven = shown is None
         rules, default, problem = self._rules.get(connection.listener), ANONYMOUS, ""
         try:
             if rules is not None:

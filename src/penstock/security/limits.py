@@ -21,7 +21,7 @@ CHAIN_CERTIFICATES_MAX = 32
 DER_DEPTH_MAX = 32
 """Nested values that the search for iterations enters; what lies deeper is not looked at."""
 PRINCIPAL_MAX_CHARACTERS = 1024
-"""Type or name of a principal that an operator's function gives; with a longer one the connection is refused."""
+"""Type or name of a principal that an operator's function gives, or a token's subject; a longer one is refused."""
 GSSAPI_CONTEXT_TOKENS_MAX = 8
 """Tokens of a client until its security context stands; with more the login fails. Kerberos takes one or two."""
 JWKS_KEYS_MAX = 100

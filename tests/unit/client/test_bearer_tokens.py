@@ -89,6 +89,14 @@ def test_it_is_renewed_before_it_ends_and_used_to_its_end_if_none_comes(issuer: 
     assert found.get() is not second
 
 
+def test_it_is_not_used_after_its_end_however_late_it_is_to_be_renewed(issuer: Issuer, clock: Clock) -> None:
+    """The window's factor and jitter may add up to more than all of its life."""
+    found = tokens(source_of(issuer, window_factor=1.0, window_jitter=0.25, min_period_s=900, buffer_s=3600))
+    kept = found.kept = replace(found.get(), renewed_at_ms=int(time.time() * 1000) + 10_000_000)
+    clock.ahead_ms = kept.expires_at_ms - int(time.time() * 1000) + 1
+    assert found.fresh() is None
+
+
 def test_a_clock_that_jumps_has_it_renewed_at_most(issuer: Issuer, clock: Clock) -> None:
     found = tokens(source_of(issuer))
     first = found.get()

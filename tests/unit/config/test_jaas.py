@@ -79,6 +79,8 @@ def test_values(text: str, value: str) -> None:
         f'{SCRAM_MODULE} required k="canary\\',
         f"{SCRAM_MODULE} required k=v; {SCRAM_MODULE} required;",
         f"{SCRAM_MODULE} required k=v; more",
+        f"{SCRAM_MODULE} required k=my canary;",
+        f'{SCRAM_MODULE} required k="my"canary;',
     ],
 )
 def test_what_is_malformed_is_refused_by_the_name_of_the_setting(text: str) -> None:

@@ -51,14 +51,16 @@ NO_TIME_MS = -1
 
 
 def may_ask(node: Broker, request: Request[Any]) -> bool:
-    """Whether the requester may ask for tokens at all: who has come by one or has shown no credentials may not."""
+    """Whether the requester may ask for tokens at all: who has come by one or has shown no credentials may not, even if
+    a function names it (`principal.builder.class`): the token would be as good as credentials, and from anywhere.
+    """
     settings = node.state.settings
     protocols = settings.security_protocols
     protocol = protocols.get(request.listener, "PLAINTEXT")
     controllers = settings.controller_listener_names[0].upper() if settings.controller_listener_names else ""
     if request.principal.token_authenticated or "PLAINTEXT" in (protocol, protocols.get(controllers, "PLAINTEXT")):
         return False
-    return protocol != "SSL" or request.principal != ANONYMOUS
+    return protocol != "SSL" or not (request.connection.unproven or request.principal == ANONYMOUS)
 
 
 def check_enabled(node: Broker) -> str:

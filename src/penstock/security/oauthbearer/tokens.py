@@ -5,8 +5,9 @@
     accepted = check(token, rules, wall_ms)         # its claims: by whom, for whom, about whom, from when till when
 
 The rules are those of Kafka's BrokerJwtValidator, and of its OAuthBearerUnsecuredValidatorCallbackHandler where
-unsigned tokens are allowed. Stricter on purpose: a name that comes twice, in the header or the claims, and a time after
-the year 9999 are refused.
+unsigned tokens are allowed. Stricter on purpose: a name that comes twice, in the header or the claims, a time after the
+year 9999, and a subject that is too long or cannot be printed are refused: JSON can write half a character
+(`"\\ud800"`), which no message, record or page of metrics can hold.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.config.oauthbearer import TokenRules
+from penstock.security.limits import PRINCIPAL_MAX_CHARACTERS
 
 SECTION = re.compile(r"[A-Za-z0-9_-]*")
 NUMERIC_DATE_MAX = 253_402_300_799
@@ -178,7 +180,10 @@ def subject_of(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
         raise TokenRefused(f"its claim {name} names nobody")
-    return value.strip()
+    subject = value.strip()
+    if len(subject) > PRINCIPAL_MAX_CHARACTERS or not subject.isprintable():
+        raise TokenRefused(f"its claim {name} is too long, or cannot be printed")
+    return subject
 
 
 def scope_of(claims: Mapping[str, Any], name: str) -> tuple[str, ...]:

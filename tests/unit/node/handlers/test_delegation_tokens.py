@@ -28,6 +28,7 @@ from support.tokens import (
 from penstock.errors import ErrorCode
 from penstock.metadata.delegation_tokens import hmac_of
 from penstock.node.channel import deserialized, serialized
+from penstock.node.plugged import Plugged
 from penstock.protocol import frames
 from penstock.protocol.acls import Acl, AclOperation, PatternType, PermissionType, ResourceType
 from penstock.protocol.api import API_BY_NUMBER
@@ -35,6 +36,7 @@ from penstock.protocol.messages.create_acls_request import AclCreation, CreateAc
 from penstock.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
 from penstock.protocol.messages.envelope_request import EnvelopeRequest
 from penstock.security.authorizer import Principal, StandardAuthorizer
+from penstock.security.certificates import Shown
 
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
@@ -124,10 +126,24 @@ def test_one_way_tls_shows_no_credentials() -> None:
     """A client of a TLS listener without a certificate is anonymous; with one it has a name."""
     protocols = f"PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,{SECURED}:SSL"
     node = with_tokens(listener__security__protocol__map=protocols)
-    client = node.connect(SECURED)
-    assert codes(client) == {NOT_ALLOWED}
-    node.broker.connections[client.number].principal = Principal("User", "CN=alice")
-    assert NOT_ALLOWED not in codes(client)
+    assert codes(node.connect(SECURED)) == {NOT_ALLOWED}
+    assert NOT_ALLOWED not in codes(node.connect(SECURED, Shown("CN=alice", b"")))
+    nobody = node.connect(SECURED, Shown("CN=alice", b""))
+    node.broker.connections[nobody.number].principal = Principal("User", "ANONYMOUS")
+    assert codes(nobody) == {NOT_ALLOWED}
+
+
+def test_a_name_by_a_function_is_no_credential() -> None:
+    """It may be by the address alone, and a token would be good from any."""
+    protocols = f"PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,{SECURED}:SSL"
+    by_address = Plugged({"sites:web": lambda session: Principal("User", "web")})
+    node = with_tokens(
+        plugged=by_address,
+        listener__security__protocol__map=protocols,
+        listener__name__secured__principal__builder__class="sites:web",
+    )
+    assert codes(node.connect(SECURED)) == {NOT_ALLOWED}
+    assert NOT_ALLOWED not in codes(node.connect(SECURED, Shown("CN=alice", b"")))
 
 
 def test_controllers_without_credentials_have_no_tokens() -> None:
