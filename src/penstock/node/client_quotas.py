@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
 from penstock.metadata.client_quotas import connection_rates
-from penstock.node.fetch_answers import CONSUMER, replica_id
+from penstock.node.fetch_answers import replica_id
 from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
 from penstock.quota.connections import ConnectionRates
@@ -176,9 +176,11 @@ class MutationQuota:
 
 
 def is_of_node(request: Request[Any]) -> bool:
-    """Whether a node sends it, as one: a follower's Fetch, or an API that needs CLUSTER_ACTION."""
+    """Whether a node sends it, as one: a follower's Fetch, or an API that needs CLUSTER_ACTION. Who fetches as replica -2,
+    to debug, is a consumer.
+    """
     if request.handler.key is ApiKey.FETCH:
-        return replica_id(request.body) != CONSUMER
+        return replica_id(request.body) >= 0
     return request.handler.needs in NODES_ONLY
 
 

@@ -279,3 +279,11 @@ def test_a_bug_in_the_counting_ends_one_request(node: Node, monkeypatch: pytest.
 
 def raises(*_: object) -> int:
     raise RuntimeError("a bug")
+
+
+def test_a_debugging_consumer_is_one(node: Node) -> None:
+    node.change([quota("consumer_byte_rate", 100, client_id="greedy")])
+    produced(node.connect(), client_id="writer")
+    answer = node.connect().ask(fetch("t", wanted(), replica_id=-2), 12, "greedy")
+    assert answer.responses[0].partitions[0].records
+    assert answer.throttle_time_ms > 50_000, "only a broker's id is exempt"
