@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
-from penstock.metadata.client_quotas import connection_rates
+from penstock.metadata.client_quotas import canonical_address, connection_rates
 from penstock.node.fetch_answers import replica_id
 from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
@@ -63,6 +63,12 @@ class ClientQuotas:
         self.connections.configure(connection_rates(quotas))
         self.usages.configure(quotas)
         self.active = self.usages.active
+
+    def connection_delay_ms(self, address: str, now_ms: int) -> int:
+        """Counts a new connection of an address, which may be written in any way. After how many ms it is to be closed
+        because there are too many; else 0.
+        """
+        return self.connections.delay_ms(canonical_address(address) or address, now_ms)
 
     def begins(self, request: Request[Any], now_ms: int) -> int:
         """Finds what holds for a request, and counts what it costs before it executes. For how many ms nothing more of

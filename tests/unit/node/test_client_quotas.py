@@ -287,3 +287,11 @@ def test_a_debugging_consumer_is_one(node: Node) -> None:
     answer = node.connect().ask(fetch("t", wanted(), replica_id=-2), 12, "greedy")
     assert answer.responses[0].partitions[0].records
     assert answer.throttle_time_ms > 50_000, "only a broker's id is exempt"
+
+
+def test_addresses_are_known_in_any_spelling(node: Node) -> None:
+    for name in ("2001:db8::7", "::1", "10.0.0.7"):
+        node.change([quota("connection_creation_rate", 1, ip=name)])
+    for address in ("2001:db8::7", "::1", "10.0.0.7"):
+        delays = [node.broker.connection_delay_ms(address, node.now_ms) for _ in range(11)]
+        assert delays == [0] * 10 + [1_000], address
