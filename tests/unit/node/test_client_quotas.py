@@ -295,3 +295,14 @@ def test_addresses_are_known_in_any_spelling(node: Node) -> None:
     for address in ("2001:db8::7", "::1", "10.0.0.7"):
         delays = [node.broker.connection_delay_ms(address, node.now_ms) for _ in range(11)]
         assert delays == [0] * 10 + [1_000], address
+
+
+def test_nothing_is_kept_of_mute_connections_that_closed(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 1, client_id="greedy")])
+    timers = len(node.broker.scheduler.timers)
+    for _ in range(10):
+        client = node.connect()
+        assert produced(client).throttle_time_ms > 1_000_000
+        node.disconnect(client)
+        assert client.number not in node.broker.connections
+    assert len(node.broker.scheduler.timers) <= timers + 2
