@@ -3,8 +3,8 @@
 A quota is never an error. Who is over one is answered at once, with the time for which its connection is muted from
 then on (KIP-219); `penstock.node.exit` does both. Bytes of a Produce count when it executes, before the next one can. A
 Fetch gets at most what its quota allows in all windows; if it is over the quota all the same, its answer is empty,
-costs nothing and leaves the session as it was. But what alone is more than a quota allows passes if nothing has passed
-lately, and its client waits all the longer: else it could never get a large batch.
+costs nothing and leaves the session as it was. But what alone is more than a quota allows passes if the client is not
+over the quota without it, and the client waits all the longer: else it could never get a large batch.
 
 `request_percentage` is of the time in which the loop executes requests: 100 is all of it, by one client
 (docs/adr/0048). Requests of nodes, and acks=0, are exempt, as in Kafka, and so is what a login takes: who it is for is
@@ -114,7 +114,8 @@ class ClientQuotas:
             return 0
         usage = usages.fetch
         delay_ms = usage.rate.delay_ms(usage.limit, now_ms, size_bytes)
-        if not delay_ms or usage.rate.is_empty:
+        alone_over = size_bytes > self.fetch_max_bytes(request)
+        if not delay_ms or (alone_over and not usage.rate.delay_ms(usage.limit, now_ms)):
             return 0
         request.usages = usages._replace(fetch=None)
         return usage.delayed(delay_ms, now_ms)

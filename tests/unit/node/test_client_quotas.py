@@ -306,3 +306,15 @@ def test_nothing_is_kept_of_mute_connections_that_closed(node: Node) -> None:
         node.disconnect(client)
         assert client.number not in node.broker.connections
     assert len(node.broker.scheduler.timers) <= timers + 2
+
+
+def test_a_batch_larger_than_the_quota_allows_passes_though_others_fetch_little(node: Node) -> None:
+    node.change([quota("consumer_byte_rate", 100, client_id="greedy")])
+    produced(node.connect(), client_id="writer")
+    client, other = node.connect(), node.connect()
+    answers = []
+    for _ in range(20):
+        other.ask(fetch("t", wanted(1)), 12, "greedy")
+        answers.append(client.ask(fetch("t", wanted()), 12, "greedy"))
+        node.advance(answers[-1].throttle_time_ms + TICK_MS)
+    assert sum(bool(answer.responses) for answer in answers) > 5
