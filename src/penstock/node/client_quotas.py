@@ -109,8 +109,11 @@ class ClientQuotas:
 
     def fetch_delay_ms(self, request: Request[Any], size_bytes: int, now_ms: int) -> int:
         """How long a fetch that found so much is to be held back, and answered with nothing; 0 if it is not."""
-        usages = request.usages
-        if usages is None or usages.fetch is None:
+        if request.usages is None:
+            return 0
+        # It may have waited for so long that what it began with is forgotten, or a quota has changed.
+        usages = request.usages = self.of(request, now_ms)
+        if usages.fetch is None:
             return 0
         usage = usages.fetch
         delay_ms = usage.rate.delay_ms(usage.limit, now_ms, size_bytes)

@@ -318,3 +318,17 @@ def test_a_batch_larger_than_the_quota_allows_passes_though_others_fetch_little(
         answers.append(client.ask(fetch("t", wanted()), 12, "greedy"))
         node.advance(answers[-1].throttle_time_ms + TICK_MS)
     assert sum(bool(answer.responses) for answer in answers) > 5
+
+
+def test_a_fetch_that_waited_counts_although_its_client_was_forgotten_meanwhile(node: Node) -> None:
+    node.change([quota("consumer_byte_rate", 1 * KIB, client_id="greedy")])
+    client, other = node.connect(), node.connect()
+    client.ask(fetch("t", wanted(1)), 12, "greedy")
+    client.send(fetch("t", wanted(), max_wait_ms=100_000, min_bytes=1), 12, "greedy")
+    node.advance(60_000)
+    assert not node.broker.quotas.usages.kept
+    other.ask(fetch("t", wanted(1)), 12, "greedy")
+    produced(node.connect(), client_id="writer")
+    client.receive()
+    (usage,) = node.broker.quotas.usages.kept.values()
+    assert usage.rate.per_second(node.now_ms) > 1_000
