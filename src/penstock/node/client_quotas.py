@@ -186,8 +186,8 @@ class MutationQuota:
 
 
 def is_of_node(request: Request[Any]) -> bool:
-    """Whether a node sends it, as one: a follower's Fetch, or an API that needs CLUSTER_ACTION. Who fetches as replica -2,
-    to debug, is a consumer.
+    """Whether a node sends it, as one: a follower's Fetch, or an API that needs CLUSTER_ACTION. Who fetches as replica
+    -2, to debug, is a consumer.
     """
     if request.handler.key is ApiKey.FETCH:
         return replica_id(request.body) >= 0

@@ -26,6 +26,7 @@ def test_what_the_windows_allow_may_come_at_once_and_then_one_at_a_time() -> Non
 
 def test_a_delay_is_at_most_a_window() -> None:
     of = rates({"10.0.0.1": 0.01})
+    assert of.delay_ms("10.0.0.1", 0) == 0
     assert of.delay_ms("10.0.0.1", 0) == 1_000
 
 
