@@ -40,7 +40,7 @@ from penstock.node.bugs import Bugs
 from penstock.node.calls import Calls
 from penstock.node.channel import Channel
 from penstock.node.client_quotas import ClientQuotas
-from penstock.node.connection import Connection, java_address
+from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_list import Coordinators
@@ -363,7 +363,7 @@ class Broker:
 
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         """Asked before a client's connection is accepted: after how many ms it is closed instead; 0: never."""
-        return self.quotas.connections.delay_ms(java_address(address), now_ms)
+        return self.quotas.connection_delay_ms(address, now_ms)
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
         """Handles one frame, without its length prefix, in a writable buffer; keeps views of it while they are needed.

@@ -3,8 +3,8 @@
 A quota is never an error. Who is over one is answered at once, with the time for which its connection is muted from
 then on (KIP-219); `penstock.node.exit` does both. Bytes of a Produce count when it executes, before the next one can. A
 Fetch gets at most what its quota allows in all windows; if it is over the quota all the same, its answer is empty,
-costs nothing and leaves the session as it was. But what alone is more than a quota allows passes if nothing has passed
-lately, and its client waits all the longer: else it could never get a large batch.
+costs nothing and leaves the session as it was. But what alone is more than a quota allows passes if the client is not
+over the quota without it, and the client waits all the longer: else it could never get a large batch.
 
 `request_percentage` is of the time in which the loop executes requests: 100 is all of it, by one client
 (docs/adr/0048). Requests of nodes, and acks=0, are exempt, as in Kafka, and so is what a login takes: who it is for is
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
-from penstock.metadata.client_quotas import connection_rates
-from penstock.node.fetch_answers import CONSUMER, replica_id
+from penstock.metadata.client_quotas import canonical_address, connection_rates
+from penstock.node.fetch_answers import replica_id
 from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
 from penstock.quota.connections import ConnectionRates
@@ -64,6 +64,12 @@ class ClientQuotas:
         self.usages.configure(quotas)
         self.active = self.usages.active
 
+    def connection_delay_ms(self, address: str, now_ms: int) -> int:
+        """Counts a new connection of an address, which may be written in any way. After how many ms it is to be closed
+        because there are too many; else 0.
+        """
+        return self.connections.delay_ms(canonical_address(address) or address, now_ms)
+
     def begins(self, request: Request[Any], now_ms: int) -> int:
         """Finds what holds for a request, and counts what it costs before it executes. For how many ms nothing more of
         its connection may.
@@ -103,12 +109,16 @@ class ClientQuotas:
 
     def fetch_delay_ms(self, request: Request[Any], size_bytes: int, now_ms: int) -> int:
         """How long a fetch that found so much is to be held back, and answered with nothing; 0 if it is not."""
-        usages = request.usages
-        if usages is None or usages.fetch is None:
+        if request.usages is None:
+            return 0
+        # It may have waited for so long that what it began with is forgotten, or a quota has changed.
+        usages = request.usages = self.of(request, now_ms)
+        if usages.fetch is None:
             return 0
         usage = usages.fetch
         delay_ms = usage.rate.delay_ms(usage.limit, now_ms, size_bytes)
-        if not delay_ms or usage.rate.is_empty:
+        alone_over = size_bytes > self.fetch_max_bytes(request)
+        if not delay_ms or (alone_over and not usage.rate.delay_ms(usage.limit, now_ms)):
             return 0
         request.usages = usages._replace(fetch=None)
         return usage.delayed(delay_ms, now_ms)
@@ -176,9 +186,11 @@ class MutationQuota:
 
 
 def is_of_node(request: Request[Any]) -> bool:
-    """Whether a node sends it, as one: a follower's Fetch, or an API that needs CLUSTER_ACTION."""
+    """Whether a node sends it, as one: a follower's Fetch, or an API that needs CLUSTER_ACTION. Who fetches as replica
+    -2, to debug, is a consumer.
+    """
     if request.handler.key is ApiKey.FETCH:
-        return replica_id(request.body) != CONSUMER
+        return replica_id(request.body) >= 0
     return request.handler.needs in NODES_ONLY
 
 

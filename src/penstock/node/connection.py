@@ -14,7 +14,7 @@ import ipaddress
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.config.server import Settings
 from penstock.errors import NotResident
@@ -24,6 +24,9 @@ from penstock.node.login import Login
 from penstock.quota.usages import Usage
 from penstock.security.authorizer import ANONYMOUS, Principal
 from penstock.security.certificates import Shown
+
+if TYPE_CHECKING:
+    from penstock.node.timers import Timer
 
 Steps = Iterator[NotResident | None]
 """Long work: yields None after a step, or what it needs in memory for the next one."""
@@ -47,6 +50,7 @@ class Connection:
         waiting: frames that arrived while a request was held, or before the connection's turn.
         holds: how many reasons keep later requests from executing.
         paused: nothing is read because too much is in flight. muted_until_ms: because of a quota, until then; else 0.
+        mute_timer: ends that.
         closed: it has been closed or lost; answers to it are dropped.
         round, share_ms, in_line, work: for `penstock.node.turns`: the round in which it last got a share, the
             rest of that share, whether it waits for its turn, and its long work that can go on.
@@ -83,6 +87,7 @@ class Connection:
     holds: int = 0
     paused: bool = False
     muted_until_ms: int = 0
+    mute_timer: Timer | None = None
     closed: bool = False
 
     @classmethod

@@ -514,6 +514,7 @@ class Dispatcher:
         connection.closed = True
         connection.waiting.clear()
         self.logins.forget(connection)
+        self.exit.forget(connection)
         self.turns.forget(connection)
         for request in connection.in_flight:
             if not request.done:

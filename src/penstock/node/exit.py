@@ -122,16 +122,22 @@ class Exit:
             return
         if not connection.muted_until_ms:
             connection.mute(self._scheduler.effects)
-            self._scheduler.timers.at(until_ms, partial(self._unmute, connection))
+            connection.mute_timer = self._scheduler.timers.at(until_ms, partial(self._unmute, connection))
         connection.muted_until_ms = until_ms
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closed: nothing is left to go on with, however long it would have been mute."""
+        if connection.mute_timer is not None:
+            self._scheduler.timers.cancel(connection.mute_timer)
+            connection.mute_timer = None
 
     def _unmute(self, connection: Connection, now_ms: int) -> None:
         """Goes on with a connection unless a later answer has muted it for longer."""
-        if connection.closed:
-            return
         if now_ms < connection.muted_until_ms:
-            self._scheduler.timers.at(connection.muted_until_ms, partial(self._unmute, connection))
+            until_ms = connection.muted_until_ms
+            connection.mute_timer = self._scheduler.timers.at(until_ms, partial(self._unmute, connection))
             return
+        connection.mute_timer = None
         connection.unmute(self._scheduler.effects)
         self._turns.proceed(connection)
 

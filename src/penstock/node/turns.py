@@ -228,7 +228,10 @@ class Turns:
         return True
 
     def _leave_if_idle(self, connection: Connection) -> None:
-        if connection in self._leaving and not connection.holds and not ready(connection):
+        if connection not in self._leaving or ready(connection):
+            return
+        only_mute = connection.holds == 1 and connection.muted_until_ms > 0 and not connection.waiting
+        if not connection.holds or only_mute:
             self._left(connection)
 
     def _stand_in_line(self, connection: Connection) -> None:

@@ -52,11 +52,11 @@ class ConnectionRates:
             self._make_room(now_ms)
             rate = self._rates[address] = Rate(self._windows.number, self._windows.width_ms)
         delay_ms = min(rate.delay_ms(limit, now_ms, 1), self._windows.width_ms)
-        if delay_ms:
+        if delay_ms and not rate.is_empty:  # with one window, a first one is above any limit
             self.refused += 1
-        else:
-            rate.record(1, now_ms)
-        return delay_ms
+            return delay_ms
+        rate.record(1, now_ms)
+        return 0
 
     def _make_room(self, now_ms: int) -> None:
         """Forgets addresses that have not connected lately, a few at a time, and if there are none the oldest."""

@@ -279,3 +279,56 @@ def test_a_bug_in_the_counting_ends_one_request(node: Node, monkeypatch: pytest.
 
 def raises(*_: object) -> int:
     raise RuntimeError("a bug")
+
+
+def test_a_debugging_consumer_is_one(node: Node) -> None:
+    node.change([quota("consumer_byte_rate", 100, client_id="greedy")])
+    produced(node.connect(), client_id="writer")
+    answer = node.connect().ask(fetch("t", wanted(), replica_id=-2), 12, "greedy")
+    assert answer.responses[0].partitions[0].records
+    assert answer.throttle_time_ms > 50_000, "only a broker's id is exempt"
+
+
+def test_addresses_are_known_in_any_spelling(node: Node) -> None:
+    for name in ("2001:db8::7", "::1", "10.0.0.7"):
+        node.change([quota("connection_creation_rate", 1, ip=name)])
+    for address in ("2001:db8::7", "::1", "10.0.0.7"):
+        delays = [node.broker.connection_delay_ms(address, node.now_ms) for _ in range(11)]
+        assert delays == [0] * 10 + [1_000], address
+
+
+def test_nothing_is_kept_of_mute_connections_that_closed(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 1, client_id="greedy")])
+    timers = len(node.broker.scheduler.timers)
+    for _ in range(10):
+        client = node.connect()
+        assert produced(client).throttle_time_ms > 1_000_000
+        node.disconnect(client)
+        assert client.number not in node.broker.connections
+    assert len(node.broker.scheduler.timers) <= timers + 2
+
+
+def test_a_batch_larger_than_the_quota_allows_passes_though_others_fetch_little(node: Node) -> None:
+    node.change([quota("consumer_byte_rate", 100, client_id="greedy")])
+    produced(node.connect(), client_id="writer")
+    client, other = node.connect(), node.connect()
+    answers = []
+    for _ in range(20):
+        other.ask(fetch("t", wanted(1)), 12, "greedy")
+        answers.append(client.ask(fetch("t", wanted()), 12, "greedy"))
+        node.advance(answers[-1].throttle_time_ms + TICK_MS)
+    assert sum(bool(answer.responses) for answer in answers) > 5
+
+
+def test_a_fetch_that_waited_counts_although_its_client_was_forgotten_meanwhile(node: Node) -> None:
+    node.change([quota("consumer_byte_rate", 1 * KIB, client_id="greedy")])
+    client, other = node.connect(), node.connect()
+    client.ask(fetch("t", wanted(1)), 12, "greedy")
+    client.send(fetch("t", wanted(), max_wait_ms=100_000, min_bytes=1), 12, "greedy")
+    node.advance(60_000)
+    assert not node.broker.quotas.usages.kept
+    other.ask(fetch("t", wanted(1)), 12, "greedy")
+    produced(node.connect(), client_id="writer")
+    client.receive()
+    (usage,) = node.broker.quotas.usages.kept.values()
+    assert usage.rate.per_second(node.now_ms) > 1_000

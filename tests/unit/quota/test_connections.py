@@ -26,6 +26,7 @@ def test_what_the_windows_allow_may_come_at_once_and_then_one_at_a_time() -> Non
 
 def test_a_delay_is_at_most_a_window() -> None:
     of = rates({"10.0.0.1": 0.01})
+    assert of.delay_ms("10.0.0.1", 0) == 0
     assert of.delay_ms("10.0.0.1", 0) == 1_000
 
 
@@ -48,3 +49,10 @@ def test_what_is_kept_is_bounded_and_forgotten() -> None:
     assert len(of._rates) <= 2, "those of before are gone, and those that came at other times"
     of.configure({})
     assert of.delay_ms("10.0.0.1", 0) == 0
+
+
+def test_with_one_window_an_address_may_connect_at_its_rate() -> None:
+    of = ConnectionRates(Windows(1, 1_000), 100)
+    of.configure({None: 10})
+    allowed = sum(not of.delay_ms("10.0.0.1", now_ms) for now_ms in range(0, 10_000, 10))
+    assert 90 <= allowed <= 110

@@ -65,6 +65,10 @@ class EnvelopedConnection(Connection):
     def mute(self, effects: list[Effect]) -> None:
         """Does nothing: the broker reads from the client, and learns from the answer how long it shall not."""
 
+    def unmute(self, effects: list[Effect]) -> None:
+        """Takes nothing back: see `mute`. Its answer may take longer to write than it was to be mute."""
+        self.muted_until_ms = 0
+
     def ask_next_controller(self) -> bool:
         """This node lost the leadership before the request was done: has the broker ask the next controller."""
         self._finish(failed(ErrorCode.NOT_CONTROLLER))
