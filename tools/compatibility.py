@@ -76,7 +76,10 @@ FEATURES = (
         "Compaction",
         "yes, with Kafka's rules",
     ),
-    ("Client quotas", "set, described and kept as by Kafka ([limit what clients use](../how-to/limit-clients.md))"),
+    (
+        "Client quotas: bytes, request time, partition mutations, connections by address",
+        "yes; time is of one loop, not of threads ([limit what clients use](../how-to/limit-clients.md))",
+    ),
     ("Tiered storage", "not yet: asking for it stops the start"),
     (
         "Old message formats (magic 0 and 1) in logs of before Kafka 0.11",

@@ -44,7 +44,7 @@ class WatchedQuotas(ClientQuotas):
 
     def __init__(self, state: NodeState, scheduler: Scheduler) -> None:
         super().__init__(state, scheduler)
-        self._passed: deque[tuple[int, int]] = deque()
+        self._passed: deque[tuple[int, int, int]] = deque()
         self._known: Any = {}
         self._largest = 0
         self.slowed = 0
@@ -88,15 +88,15 @@ class WatchedQuotas(ClientQuotas):
         check(counted < request.frame_bytes + 1, ONCE, f"{counted:.0f} for {request.frame_bytes} bytes")
 
     def _check_rate(self, request: Request[Any], delay_ms: int, now_ms: int) -> None:
-        """One connection of this client is used at a time; one that broke may have been followed by another."""
+        """Each connection has one request executed before it is mute; one that broke may have been followed by others."""
         self.slowed += delay_ms > 0
         self._largest = max(self._largest, request.frame_bytes)
-        self._passed.append((now_ms, request.frame_bytes))
+        self._passed.append((now_ms, request.frame_bytes, request.connection.id))
         window_ms = (WINDOWS - 1) * 1_000
         while now_ms - self._passed[0][0] >= window_ms:
             self._passed.popleft()
-        passed = sum(size for _, size in self._passed)
-        bound = LIMIT * WINDOWS + 2 * self._largest
+        passed = sum(size for _, size, _ in self._passed)
+        bound = LIMIT * WINDOWS + (1 + len({number for _, _, number in self._passed})) * self._largest
         check(passed <= bound, HELD, f"{passed} bytes in {window_ms} ms, at most {bound:.0f} may be")
 
 

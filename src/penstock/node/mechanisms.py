@@ -10,14 +10,14 @@ from penstock.node.plugged import Plugged
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.security.mechanisms import Mechanisms
-from penstock.security.tokens import TokenSource
+from penstock.security.tokens import DelegationTokenSource
 
 
 def mechanisms_of(
     state: NodeState, scheduler: Scheduler, plugged: Plugged, credentials: Callable[[], Credentials], nonces: Random
 ) -> Mechanisms:
     """See the module's head. `nonces`: randomness that nobody outside may guess."""
-    tokens = TokenSource(
+    tokens = DelegationTokenSource(
         state.settings.delegation_token_secret_key or "",
         lambda: state.image.delegation_tokens,
         lambda: scheduler.wall.at(scheduler.now_ms),

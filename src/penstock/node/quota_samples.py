@@ -48,9 +48,9 @@ def quota_samples(usages: Usages, now_ms: int) -> Iterator[Sample]:
             help_ = "Milliseconds that clients were told to wait, in all."
             yield Sample(f"{name}_throttle_time_total", COUNTER, help_, usage.delayed_ms, labels_of(usage))
     kept, crowded = len(usages.kept), usages.crowded
-    yield Sample("penstock_quota_usages", GAUGE, "Users and client ids that are measured because of quotas.", kept)
+    yield Sample("penstock_quota_entities", GAUGE, "Users and client ids that are measured because of quotas.", kept)
     help_ = "Clients that are measured with others, because penstock.quota.entities.max are measured apart."
-    yield Sample("penstock_quota_crowded_total", COUNTER, help_, crowded)
+    yield Sample("penstock_quota_shared_total", COUNTER, help_, crowded)
 
 
 def labels_of(usage: Usage) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Rates and bounds, used for replication in `node/throttles.py`; client quotas go to the exit, `node/exit.py`."""
+"""Rates and bounds: of replication, used in `node/throttles.py`, and of clients, used in `node/client_quotas.py`."""

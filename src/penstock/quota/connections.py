@@ -10,11 +10,9 @@ import math
 from collections.abc import Mapping
 from itertools import islice
 
+from penstock.quota.limits import ADDRESSES_LOOKED_AT_MAX
 from penstock.quota.rate import Rate
 from penstock.quota.usages import Windows
-
-LOOKED_AT = 2
-"""Addresses that a new one has looked at, whether they can be forgotten: more than one, so that they become fewer."""
 
 
 class ConnectionRates:
@@ -60,7 +58,7 @@ class ConnectionRates:
 
     def _make_room(self, now_ms: int) -> None:
         """Forgets addresses that have not connected lately, a few at a time, and if there are none the oldest."""
-        for address in list(islice(self._rates, LOOKED_AT)):
+        for address in list(islice(self._rates, ADDRESSES_LOOKED_AT_MAX)):
             rate = self._rates.pop(address)
             rate.forget(now_ms)
             if not rate.is_empty:

@@ -25,7 +25,7 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 CLIENT_KEYS = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
-"""What users and clients have limits on: bytes a second, percent of one thread, partitions a second."""
+"""What users and clients have limits on: bytes a second, percent of the loop's time, partitions a second."""
 IP_KEYS = (CONNECTION_CREATION_RATE,)
 """What addresses have limits on: new connections a second."""
 

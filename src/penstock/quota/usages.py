@@ -16,6 +16,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, QuotasByEntity, QuotaValues, group_of, resolve
+from penstock.quota.limits import USAGES_PER_STEP
 from penstock.quota.rate import Rate
 from penstock.quota.token_bucket import TokenBucket
 
@@ -38,10 +39,6 @@ class NoQuotas:
 
     def values(self) -> Iterator[QuotaValues]:
         return iter(())
-
-
-USAGES_PER_STEP = 500
-"""Usages that are looked at before others have their turn."""
 
 
 class Windows(NamedTuple):

@@ -15,7 +15,7 @@ from penstock.security.oauthbearer.keys import KeyRing
 from penstock.security.plain import PlainClient, PlainServer
 from penstock.security.sasl import SaslClient, SaslServer
 from penstock.security.scram import ScramClient, ScramServer, TokenCredential
-from penstock.security.tokens import TokenLogins, TokenSource
+from penstock.security.tokens import DelegationTokenSource, TokenLogins
 
 NONCE_BITS = 160
 DECOY_KEY_BITS = 256
@@ -39,7 +39,7 @@ class Mechanisms:
         nonces: Random,
         *,
         kerberos: Kerberos | None = None,
-        tokens: TokenSource | None = None,
+        tokens: DelegationTokenSource | None = None,
     ) -> None:
         self.rings: dict[KeySource, KeyRing] = {}
         self._kerberos = kerberos

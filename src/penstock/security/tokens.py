@@ -27,7 +27,7 @@ from penstock.security.scram import SALT_BITS, TokenCredential, salt_of
 
 
 @dataclass(frozen=True, slots=True)
-class TokenSource:
+class DelegationTokenSource:
     """What a node knows of tokens.
 
     Attributes:
@@ -59,7 +59,7 @@ class KeyUnderived(NotResident):
 class TokenLogins:
     """See the module's head. `nonces`: randomness for salts that nobody outside may guess."""
 
-    def __init__(self, source: TokenSource, nonces: Random) -> None:
+    def __init__(self, source: DelegationTokenSource, nonces: Random) -> None:
         self._source = source
         self._nonces = nonces
         self._credentials: dict[tuple[ScramMechanism, str], ScramCredential] = {}

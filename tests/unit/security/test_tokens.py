@@ -13,7 +13,7 @@ from penstock.metadata.scram import ScramMechanism
 from penstock.security import tokens
 from penstock.security.sasl import Derivation, LoginFailed
 from penstock.security.scram import ScramServer
-from penstock.security.tokens import KeyUnderived, TokenLogins, TokenSource
+from penstock.security.tokens import DelegationTokenSource, KeyUnderived, TokenLogins
 
 SECRET = "canary"
 SHA_256, SHA_512 = ScramMechanism
@@ -33,7 +33,7 @@ class World:
             self.tokens = self.tokens.set(token.id, token)
         self.now_ms = NOW_MS
         self.derived = 0
-        source = TokenSource(secret, lambda: self.tokens, lambda: self.now_ms, directory=0)
+        source = DelegationTokenSource(secret, lambda: self.tokens, lambda: self.now_ms, directory=0)
         self.logins = TokenLogins(source, Random(1))
 
     def server(self, mechanism: ScramMechanism) -> ScramServer:

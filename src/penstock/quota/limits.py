@@ -1,0 +1,6 @@
+"""Limits of quotas: how much of what is measured is looked at at once. Nobody needs to tune them."""
+
+USAGES_PER_STEP = 500
+"""Usages that are looked at, whether they can be forgotten, before others have their turn."""
+ADDRESSES_LOOKED_AT_MAX = 2
+"""Addresses that a new one has looked at, whether they can be forgotten: more than one, so that they become fewer."""
