@@ -88,7 +88,7 @@ class WatchedQuotas(ClientQuotas):
         check(counted < request.frame_bytes + 1, ONCE, f"{counted:.0f} for {request.frame_bytes} bytes")
 
     def _check_rate(self, request: Request[Any], delay_ms: int, now_ms: int) -> None:
-        """Each connection has one request executed before it is mute; one that broke may have been followed by others."""
+        """Each connection has a request executed before it is mute; one that broke may have been followed by others."""
         self.slowed += delay_ms > 0
         self._largest = max(self._largest, request.frame_bytes)
         self._passed.append((now_ms, request.frame_bytes, request.connection.id))

@@ -3,8 +3,8 @@
 A quota is set for a user, a client id, or both together; --user-default means every user who has no quota of the own at
 that level, --client-id-default likewise. Of the quotas that would bind a client the most specific one counts, for each
 limit by itself; `list --effective` explains it. Limits have Kafka's names: producer_byte_rate and consumer_byte_rate
-(bytes a second on each broker), request_percentage (of each broker's time), controller_mutation_rate (partitions created
-and deleted a second); for addresses connection_creation_rate (new connections a second on each broker).
+(bytes a second on each broker), request_percentage (of each broker's time), controller_mutation_rate (partitions
+created and deleted a second); for addresses connection_creation_rate (new connections a second on each broker).
 
 examples:
   penstock quotas set --user alice producer_byte_rate=1048576 consumer_byte_rate=4194304

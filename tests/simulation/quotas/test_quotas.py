@@ -23,7 +23,7 @@ from simulator.world.checks import Violation
 SEED = 1_000
 """One each: more are run by `make simulate`."""
 SCENARIO = QUOTA_SCENARIOS["quotas"]
-TRIED_SEEDS = 6
+TRIED_SEEDS = 60
 
 
 def test_quotas_survive_every_failover() -> None:
@@ -59,7 +59,8 @@ def test_planted_a_deletion_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -
     def without_deletions(quotas: ClientQuotas, changes: Mapping[Entity, QuotaValues]) -> ClientQuotas:
         return real(quotas, {entity: values for entity, values in changes.items() if values})
 
-    assert SURVIVES in found(monkeypatch, ClientQuotas, "with_changes", without_deletions)
+    said = found(monkeypatch, ClientQuotas, "with_changes", without_deletions)
+    assert SURVIVES in said or EVERYWHERE in said, "a node that has read a checkpoint knows better"
 
 
 @pytest.mark.slow
