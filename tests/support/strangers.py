@@ -20,7 +20,7 @@ from support.logins import MECHANISMS, client_of
 def frame(message: Message, version: int, correlation_id: int) -> bytes:
     """A request without its length."""
     chunks = frames.encode_request(API_BY_NUMBER[message.KEY], version, correlation_id, "stranger", message)
-    return b"".join(chunks)[4:]  # type: ignore[arg-type]
+    return b"".join(chunks)[4:]  # type: ignore[arg-type]  # no chunk is a range of a file
 
 
 def frames_of(random: Random) -> list[bytes]:

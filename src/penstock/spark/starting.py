@@ -59,7 +59,7 @@ def share(spark: SparkSession, source: str) -> None:
 
 def _mend(variables: Any) -> None:
     """Makes a map that counts other than it holds hold what it can still tell."""
-    from py4j.java_gateway import get_method  # type: ignore[import-untyped]
+    from py4j.java_gateway import get_method  # type: ignore[import-untyped]  # py4j has no types
 
     held = dict(variables)
     if len(held) != len(variables):

@@ -99,7 +99,7 @@ def test_bad_requests_get_the_same_sentences(pair: Pair) -> None:
         request: Any = case.make(None, 1)  # type: ignore[arg-type]  # it asks for nothing of the world
         ours, kafkas = pair.both(request)
         if case.name in OWN_SENTENCE:
-            ours, kafkas = ([each[1] for each in answer] for answer in (ours, kafkas))  # type: ignore[assignment]
+            ours, kafkas = ([each[1] for each in answer] for answer in (ours, kafkas))  # type: ignore[assignment]  # a generator of two
         if ours != kafkas:
             different.append(f"{case.name}:\n  kafka    {kafkas}\n  penstock {ours}")
     assert not different, "\n".join(different)

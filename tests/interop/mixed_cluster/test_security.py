@@ -327,7 +327,7 @@ def users_log_in_at_every_broker(cluster: MixedCluster, security: Security) -> N
             set_password(cluster, user, secret, through)
             for broker in BROKERS:
                 cluster.wait_until(
-                    lambda: logs_in(cluster.address(broker), given) == expected,  # noqa: B023
+                    lambda: logs_in(cluster.address(broker), given) == expected,  # noqa: B023 - called before the loop goes on
                     f"{user} logs in at {broker}: {expected}",
                 )
 

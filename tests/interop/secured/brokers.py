@@ -125,10 +125,10 @@ class Brokers:
             host, _, port = plain.rpartition(":")
             return socket.create_connection((host, int(port)), REQUEST_TIMEOUT_S)
 
-        LocalBroker.__init__ = made  # type: ignore[assignment,method-assign]
-        LocalBroker.start = started  # type: ignore[method-assign]
-        LocalBroker.stop = stopped  # type: ignore[method-assign]
-        LocalBroker._connect = connected  # type: ignore[method-assign]
+        LocalBroker.__init__ = made  # type: ignore[assignment,method-assign]  # tests are not asked
+        LocalBroker.start = started  # type: ignore[method-assign]  # as above
+        LocalBroker.stop = stopped  # type: ignore[method-assign]  # as above
+        LocalBroker._connect = connected  # type: ignore[method-assign]  # as above
 
     def note_rights(self) -> None:
         """Has what the user asks of the brokers in this process noted."""
@@ -141,7 +141,7 @@ class Brokers:
                 (self.used if allowed else self.denied).add((operation, resource))
             return allowed
 
-        StandardAuthorizer.authorize = noted  # type: ignore[method-assign]
+        StandardAuthorizer.authorize = noted  # type: ignore[method-assign]  # it is listened to
 
     # Brokers in processes of their own
 
@@ -171,8 +171,8 @@ class Brokers:
             create_acls(plain, acls_of(USER, self._grants))
             return cluster
 
-        Cluster.__init__ = made  # type: ignore[method-assign]
-        Cluster.__enter__ = entered  # type: ignore[method-assign]
+        Cluster.__init__ = made  # type: ignore[method-assign]  # tests are not asked
+        Cluster.__enter__ = entered  # type: ignore[method-assign]  # as above
 
 
 def set_acls(broker: LocalBroker, acls: list[Acl]) -> None:

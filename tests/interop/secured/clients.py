@@ -90,12 +90,12 @@ class Clients:
             return made
 
         class Producer(confluent_kafka.Producer):
-            __init__ = after(confluent_kafka.Producer.__init__)  # type: ignore[assignment]
+            __init__ = after(confluent_kafka.Producer.__init__)  # type: ignore[assignment]  # of C
 
         class Consumer(confluent_kafka.Consumer):
-            __init__ = after(confluent_kafka.Consumer.__init__)  # type: ignore[assignment]
+            __init__ = after(confluent_kafka.Consumer.__init__)  # type: ignore[assignment]  # of C
 
-        confluent_kafka.Producer, confluent_kafka.Consumer = Producer, Consumer  # type: ignore[misc]
+        confluent_kafka.Producer, confluent_kafka.Consumer = Producer, Consumer  # type: ignore[misc]  # tests import them from there
         admin = confluent_kafka.admin.AdminClient
         admin.__init__ = after(admin.__init__)
 
@@ -119,7 +119,7 @@ class Clients:
                 given["security"] = self._security
             make(client, bootstrap, **given)
 
-        Client.__init__ = made  # type: ignore[method-assign]
+        Client.__init__ = made  # type: ignore[method-assign]  # tests are not asked
 
     def _secure_wires(self) -> None:
         """Connections that speak byte by byte; and the harness's look at what brokers know, which is no client's."""
@@ -135,7 +135,7 @@ class Clients:
                 token = f"\0{ALICE}\0{PASSWORD}".encode()
                 assert wire.ask(SaslAuthenticateRequest(auth_bytes=token), 2).error_code == 0
 
-        Wire.__init__ = made  # type: ignore[method-assign]
+        Wire.__init__ = made  # type: ignore[method-assign]  # tests are not asked
         heard.until_heard = lambda addresses: until_heard(self._brokers.plain_of(addresses))
 
     def _secure_tools(self) -> None:
@@ -159,5 +159,5 @@ class Clients:
         def tool_ran(class_name: str, *arguments: object, **more: Any) -> Any:
             return run_tool(class_name, *secured(arguments), **more)
 
-        Toolbox.run = ran  # type: ignore[method-assign,assignment]
+        Toolbox.run = ran  # type: ignore[method-assign,assignment]  # tests are not asked
         kafka_peer.run_tool = tool_ran

@@ -97,7 +97,7 @@ def test_no_header_makes_a_forged_signature_right(header: dict[str, Any], signat
 @given(st.sampled_from(ALGORITHMS), st.sampled_from(["rsa", "ec", None]), st.binary(max_size=300))
 def test_no_algorithm_takes_a_random_signature(algorithm: str, key_id: str | None, signature: bytes) -> None:
     header = {"alg": algorithm, **({} if key_id is None else {"kid": key_id})}
-    test_no_header_makes_a_forged_signature_right.hypothesis.inner_test(header, signature)  # type: ignore[attr-defined]
+    test_no_header_makes_a_forged_signature_right.hypothesis.inner_test(header, signature)  # type: ignore[attr-defined]  # hypothesis adds it
 
 
 @given(st.dictionaries(st.sampled_from(["iss", "aud", "sub", "exp", "iat", "nbf", "scope"]), JSON))

@@ -152,7 +152,7 @@ def test_while_the_issuer_is_down_the_old_keys_stay(issuer: Issuer) -> None:
         for mode in ("broken", "huge", "elsewhere"):
             issuer.mode = mode
             asked = len(issuer.asked)
-            await until(lambda asked=asked: len(issuer.asked) > asked + 2)  # type: ignore[misc]
+            await until(lambda asked=asked: len(issuer.asked) > asked + 2)  # type: ignore[misc]  # the default binds it
             assert keys.ids() == ["rsa", "ec"]
         issuer.mode = ""
         issuer.keys.append(Issuer.new_key("new"))

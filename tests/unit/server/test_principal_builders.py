@@ -60,7 +60,7 @@ def test_nothing_is_loaded_where_nothing_is_named() -> None:
 
 def test_a_function_is_loaded_once_and_tried_for_each_listener(load: Load) -> None:
     builder = load("by_network")["by_network"]
-    tried = builder.__globals__["asked"]  # type: ignore[attr-defined]
+    tried = builder.__globals__["asked"]  # type: ignore[attr-defined]  # it is a function
     assert [each.listener for each in tried] == ["PLAINTEXT", "CONTROLLER"]
     assert builder(Session("A", "PLAINTEXT", "::1")) == Principal("User", "a")
 

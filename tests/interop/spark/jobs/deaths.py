@@ -210,7 +210,7 @@ if __name__ == "__main__":
 
     job, where, commit, brokers, home, subject = sys.argv[1:]
     if where != "never":
-        DeltaLake.replace = dying(  # type: ignore[method-assign]
+        DeltaLake.replace = dying(  # type: ignore[method-assign]  # it dies in the middle
             int(commit), where, lambda: os.killpg(0, signal.SIGKILL)
         )
     started = session("a driver that is killed", master="local[2]")
