@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, RequestError
+from penstock.events import events
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
 from penstock.metadata.client_quotas import canonical_address, connection_rates
 from penstock.node.fetch_answers import replica_id
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from penstock.node.request import Request
     from penstock.node.scheduler import Scheduler
     from penstock.node.state import NodeState
+
+logger = events("node.client_quotas")
 
 NODES_ONLY = (ACT_IN_CLUSTER, END_TRANSACTIONS)
 """What only the nodes of the cluster may do."""
@@ -143,7 +146,7 @@ class ClientQuotas:
         self._scheduler.do(self._forgetting(now_ms))
 
     def _forgetting(self, now_ms: int) -> Iterator[None]:
-        yield from self.usages.forget_idle(now_ms)
+        yield from self.usages.look_through(now_ms, tell)
         self._forgets = bool(self.usages.kept)
         if self._forgets:
             self._scheduler.timers.at(self._scheduler.now_ms + self._kept_ms, self._forget)
@@ -153,6 +156,19 @@ class ClientQuotas:
         percent, usage.spent_ms = usage.spent_ms / MS_PER_PERCENT, 0.0
         usage.rate.record(percent, now_ms)
         return usage.delayed(min(usage.rate.delay_ms(usage.limit, now_ms), self._windows.width_ms), now_ms)
+
+
+def tell(usage: Usage) -> None:
+    """Says in the log who has been slowed down for minutes: somebody may have to have more, or to ask for less."""
+    seconds = (usage.delayed_until_ms - usage.delayed_since_ms) // 1_000
+    logger.warning(
+        "clients are held back by their quota all the time",
+        quota=usage.key,
+        limit=usage.limit,
+        user=usage.user or "any",
+        client=usage.client_id or "any",
+        seconds=seconds,
+    )
 
 
 class MutationQuota:

@@ -80,7 +80,7 @@ def node_samples(node: Sampled) -> Steps:
     yield from login_samples(node.dispatcher.logins.counters)
     yield from node.gate.denials.samples()
     yield from request_samples(node.dispatcher.exit.counters.values(), node.now_ms)
-    yield from quota_samples(node.quotas.usages, node.now_ms)
+    yield from quota_samples(node.quotas, node.now_ms)
     yield from metadata_samples(
         node.state, is_controller=node.controller.active, unclean_elections=node.journal.unclean_elections
     )

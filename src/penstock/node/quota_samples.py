@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.node.limits import METRICS_QUOTA_USAGES_MAX
 from penstock.node.metrics import COUNTER, GAUGE, Sample
@@ -14,7 +14,10 @@ from penstock.quota.levels import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
-from penstock.quota.usages import Usage, Usages
+from penstock.quota.usages import Usage
+
+if TYPE_CHECKING:
+    from penstock.node.client_quotas import ClientQuotas
 
 
 class Group(NamedTuple):
@@ -35,8 +38,9 @@ GROUPS = {
 }
 
 
-def quota_samples(usages: Usages, now_ms: int) -> Iterator[Sample]:
+def quota_samples(quotas: ClientQuotas, now_ms: int) -> Iterator[Sample]:
     """The rates of at most METRICS_QUOTA_USAGES_MAX usages, and how many there are."""
+    usages = quotas.usages
     shown: dict[str, list[Usage]] = {key: [] for key in GROUPS}
     for usage in islice(usages.kept.values(), METRICS_QUOTA_USAGES_MAX):
         shown[usage.key].append(usage)
@@ -51,6 +55,8 @@ def quota_samples(usages: Usages, now_ms: int) -> Iterator[Sample]:
     yield Sample("penstock_quota_entities", GAUGE, "Users and client ids that are measured because of quotas.", kept)
     help_ = "Clients that are measured with others, because penstock.quota.entities.max are measured apart."
     yield Sample("penstock_quota_shared_total", COUNTER, help_, crowded)
+    help_ = "Connections that were closed because of the quota of their address."
+    yield Sample("penstock_quota_refused_connections_total", COUNTER, help_, quotas.connections.refused)
 
 
 def labels_of(usage: Usage) -> dict[str, str]:

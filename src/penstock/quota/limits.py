@@ -4,3 +4,7 @@ USAGES_PER_STEP = 500
 """Usages that are looked at, whether they can be forgotten, before others have their turn."""
 ADDRESSES_LOOKED_AT_MAX = 2
 """Addresses that a new one has looked at, whether they can be forgotten: more than one, so that they become fewer."""
+TOLD_AFTER_MS = 120_000
+"""How long clients are held back without a pause before the log says so."""
+SLOWED_PAUSE_MS = 1_000
+"""A shorter pause between two times of being held back is none: a client needs a moment to ask again."""

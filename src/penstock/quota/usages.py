@@ -4,19 +4,19 @@ Which quota holds for a client is found in eight levels (`penstock.quota.levels`
 level also says who shares it: under a quota of user and client id, also a default one, all connections of that pair;
 under a user's, all of the user; under a client id's, all with that id. What nobody has limited is not measured.
 
-Usages are bounded in number. One that is again as a new one would be is forgotten, by `forget_idle`; when there are too
-many all the same, entities that have none yet share one for each limit.
+Usages are bounded in number. One that is again as a new one would be is forgotten, by `look_through`; when there are
+too many all the same, entities that have none yet share one for each limit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, QuotasByEntity, QuotaValues, group_of, resolve
-from penstock.quota.limits import USAGES_PER_STEP
+from penstock.quota.limits import SLOWED_PAUSE_MS, TOLD_AFTER_MS, USAGES_PER_STEP
 from penstock.quota.rate import Rate
 from penstock.quota.token_bucket import TokenBucket
 
@@ -57,7 +57,7 @@ class Usage:
         rate: what has passed. tokens: for mutations, what may still pass at once; else None.
         spent_ms: time of the loop that is not in the rate yet.
         delayed_ms: how long its clients were told to wait, in all. delayed_since_ms, delayed_until_ms: since when they
-            have been held back without a pause, and until when.
+            have been held back without a pause, and until when. told: whether the log says so.
     """
 
     __slots__ = (
@@ -70,6 +70,7 @@ class Usage:
         "rate",
         "spent_ms",
         "tokens",
+        "told",
         "user",
     )
 
@@ -85,6 +86,7 @@ class Usage:
         self.spent_ms = 0.0
         self.delayed_ms = 0
         self.delayed_since_ms = self.delayed_until_ms = 0
+        self.told = False
 
     def set_limit(self, limit: float) -> None:
         """Changes the quota; what was used counts under the new one."""
@@ -95,18 +97,27 @@ class Usage:
     def is_as_new(self, now_ms: int) -> bool:
         """Whether nothing would change if it were made anew."""
         self.rate.forget(now_ms)
-        return self.rate.is_empty and (self.tokens is None or self.tokens.is_full(now_ms))
+        return self.rate.is_empty and self._goes_freely(now_ms) and (self.tokens is None or self.tokens.is_full(now_ms))
 
     def count(self, amount: float, now_ms: int) -> int:
         """Counts what has passed. For how many ms nothing more may."""
         self.rate.record(amount, now_ms)
         return self.delayed(self.rate.delay_ms(self.limit, now_ms), now_ms)
 
+    def _goes_freely(self, now_ms: int) -> bool:
+        """Whether nobody has been held back for a while."""
+        return not self.delayed_ms or now_ms > self.delayed_until_ms + SLOWED_PAUSE_MS
+
+    def is_slowed_for_long(self, now_ms: int) -> bool:
+        """Whether its clients have been held back for TOLD_AFTER_MS, and nobody has been told of that yet."""
+        long = now_ms < self.delayed_until_ms and now_ms - self.delayed_since_ms >= TOLD_AFTER_MS
+        return long and not self.told
+
     def delayed(self, delay_ms: int, now_ms: int) -> int:
         """Notes that a client is held back for so long; returns that."""
         if delay_ms:
-            if now_ms > self.delayed_until_ms:
-                self.delayed_since_ms = now_ms
+            if self._goes_freely(now_ms):
+                self.delayed_since_ms, self.told = now_ms, False
             self.delayed_until_ms = max(self.delayed_until_ms, now_ms + delay_ms)
             self.delayed_ms += delay_ms
         return delay_ms
@@ -167,8 +178,10 @@ class Usages:
             known = self._known[user, client_id] = UNLIMITED if found == UNLIMITED else found
         return known
 
-    def forget_idle(self, now_ms: int) -> Iterator[None]:
-        """Forgets usages that are as new ones, some in each step."""
+    def look_through(self, now_ms: int, slowed: Callable[[Usage], None]) -> Iterator[None]:
+        """Forgets usages that are as new ones, and calls `slowed` with those whose clients have been held back for
+        TOLD_AFTER_MS without a pause, once for each such time. Looks at some in each step.
+        """
         names = iter(list(self.kept))
         while some := list(islice(names, USAGES_PER_STEP)):
             idle = [name for name in some if name in self.kept and self.kept[name].is_as_new(now_ms)]
@@ -176,6 +189,10 @@ class Usages:
                 for name in idle:
                     del self.kept[name]
                 self._known.clear()
+            for usage in filter(None, map(self.kept.get, some)):
+                if usage.is_slowed_for_long(now_ms):
+                    usage.told = True
+                    slowed(usage)
             yield
 
     def _find(self, key: str, user: str, client_id: str, now_ms: int) -> Usage | None:

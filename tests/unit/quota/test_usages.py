@@ -15,7 +15,7 @@ from penstock.quota.levels import (
     Entity,
     QuotaValues,
 )
-from penstock.quota.usages import UNLIMITED, Usages, Windows
+from penstock.quota.usages import UNLIMITED, Usage, Usages, Windows
 
 WINDOWS = Windows(11, 1_000)
 ALICE: Entity = ((USER, "alice"),)
@@ -34,9 +34,12 @@ def usages(quotas: dict[Entity, QuotaValues], usages_max: int = 1_000) -> Usages
     return made
 
 
-def forget(of: Usages, now_ms: int) -> None:
-    for _ in of.forget_idle(now_ms):
+def forget(of: Usages, now_ms: int) -> list[Usage]:
+    """Looks through all; those of whom the log tells."""
+    told: list[Usage] = []
+    for _ in of.look_through(now_ms, told.append):
         pass
+    return told
 
 
 def test_without_quotas_nobody_is_looked_up() -> None:
@@ -126,3 +129,21 @@ def test_a_wait_without_a_pause_is_known_from_its_beginning() -> None:
     assert usage.delayed_ms == now_ms - 5_000
     usage.count(100_000, now_ms + 60_000)
     assert usage.delayed_since_ms == now_ms + 60_000
+
+
+def test_who_is_slowed_for_minutes_is_told_of_once() -> None:
+    of = usages({ALICE: {PRODUCER_BYTE_RATE: 1_000}})
+    usage = of.of("alice", "", 0).produce
+    assert usage is not None
+    told: list[Usage] = []
+    now_ms = 0
+    while now_ms < 400_000:
+        now_ms += usage.count(20_000, now_ms) or 1
+        told += forget(of, now_ms - 1)
+    assert told == [usage]
+    usage = of.of("alice", "", now_ms).produce
+    assert usage is not None
+    now_ms += 60_000
+    usage.count(500_000, now_ms)
+    assert not forget(of, now_ms + 100_000)
+    assert forget(of, now_ms + 130_000) == [usage], "it had a pause, and is slowed again"
