@@ -94,7 +94,8 @@ def test_quotas_of_users_and_clients(both: Compare) -> None:
     for words in ENTITIES:
         agree(both("--alter", *words, "--delete-config", "producer_byte_rate,request_percentage"), "Completed")
         agree(both("--describe", *words), "consumer_byte_rate=2.0E9")
-        agree(both("--alter", *words, "--delete-config", "producer_byte_rate"), "Invalid config(s): producer_byte_rate")
+    agree(both("--alter", *next(iter(ENTITIES)), "--delete-config", "producer_byte_rate"), "Invalid config(s)")
+    for words in ENTITIES:
         agree(both("--alter", *words, "--delete-config", "consumer_byte_rate"), "Completed")
     agree(both("--describe", "--entity-type", "users", "--entity-type", "clients"))
     agree(both("--alter", "--entity-type", "users", "--entity-name", "scram", "--delete-config", "SCRAM-SHA-256"))
