@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 LIKE = 0.15
 """The waits may differ by this share: Kafka counts the request or the answer as Java holds it."""
 LIMIT = 1_000
-MAX_BYTES = 4_500
+MAX_BYTES = 4_000
 """Of a fetch. Kafka fills an answer up with a part of the next batch, and counts that; so there is no room for one."""
 
 

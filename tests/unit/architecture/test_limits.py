@@ -18,6 +18,7 @@ PLACES = (
     "node",
     "pipelines",
     "protocol",
+    "quota",
     "raft",
     "records",
     "replication",
