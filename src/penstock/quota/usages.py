@@ -97,7 +97,7 @@ class Usage:
     def is_as_new(self, now_ms: int) -> bool:
         """Whether nothing would change if it were made anew."""
         self.rate.forget(now_ms)
-        return self.rate.is_empty and self._goes_freely(now_ms) and (self.tokens is None or self.tokens.is_full(now_ms))
+        return self.rate.is_empty and (self.tokens is None or self.tokens.is_full(now_ms))
 
     def count(self, amount: float, now_ms: int) -> int:
         """Counts what has passed. For how many ms nothing more may."""
@@ -109,8 +109,8 @@ class Usage:
         return not self.delayed_ms or now_ms > self.delayed_until_ms + SLOWED_PAUSE_MS
 
     def is_slowed_for_long(self, now_ms: int) -> bool:
-        """Whether its clients have been held back for TOLD_AFTER_MS, and nobody has been told of that yet."""
-        long = now_ms < self.delayed_until_ms and now_ms - self.delayed_since_ms >= TOLD_AFTER_MS
+        """Whether its clients are held back for TOLD_AFTER_MS, and nobody has been told of that yet."""
+        long = now_ms < self.delayed_until_ms and self.delayed_until_ms - self.delayed_since_ms >= TOLD_AFTER_MS
         return long and not self.told
 
     def delayed(self, delay_ms: int, now_ms: int) -> int:
@@ -184,15 +184,15 @@ class Usages:
         """
         names = iter(list(self.kept))
         while some := list(islice(names, USAGES_PER_STEP)):
+            for usage in filter(None, map(self.kept.get, some)):
+                if usage.is_slowed_for_long(now_ms):
+                    usage.told = True
+                    slowed(usage)
             idle = [name for name in some if name in self.kept and self.kept[name].is_as_new(now_ms)]
             if idle:
                 for name in idle:
                     del self.kept[name]
                 self._known.clear()
-            for usage in filter(None, map(self.kept.get, some)):
-                if usage.is_slowed_for_long(now_ms):
-                    usage.told = True
-                    slowed(usage)
             yield
 
     def _find(self, key: str, user: str, client_id: str, now_ms: int) -> Usage | None:

@@ -138,12 +138,20 @@ def test_who_is_slowed_for_minutes_is_told_of_once() -> None:
     told: list[Usage] = []
     now_ms = 0
     while now_ms < 400_000:
-        now_ms += usage.count(20_000, now_ms) or 1
+        now_ms += usage.count(5_000, now_ms) or 1
         told += forget(of, now_ms - 1)
     assert told == [usage]
-    usage = of.of("alice", "", now_ms).produce
-    assert usage is not None
     now_ms += 60_000
-    usage.count(500_000, now_ms)
-    assert not forget(of, now_ms + 100_000)
-    assert forget(of, now_ms + 130_000) == [usage], "it had a pause, and is slowed again"
+    assert not forget(of, now_ms)
+    assert not of.kept
+
+
+def test_a_long_delay_is_told_of_and_keeps_nothing() -> None:
+    """Else a client with ever new ids would fill the table for as long as it was told to wait."""
+    of = usages({ALICE: {PRODUCER_BYTE_RATE: 1}})
+    usage = of.of("alice", "", 0).produce
+    assert usage is not None
+    assert usage.count(1_000_000, 0) > 900_000_000
+    assert forget(of, 1) == [usage]
+    assert not forget(of, 12_000)
+    assert not of.kept
