@@ -154,7 +154,7 @@ def test_a_topic_created_anew_stops_the_query(spark: SparkSession, broker: str, 
     [
         ({"endingOffsets": "latest"}, "option endingOffsets is for batch reads only"),
         ({"maxOffsetPerTrigger": "5"}, "did you mean maxOffsetsPerTrigger"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism is missing"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.jaas.config is missing"),
     ],
 )
 def test_a_wrong_option_stops_a_query_before_it_starts(
