@@ -172,13 +172,14 @@ def test_a_raised_rate_does_not_shorten_a_wait_and_a_rate_of_nothing_is_one_a_wi
 
 
 def test_who_is_above_the_rate_of_its_address_counts_for_no_other() -> None:
-    of = admission(per_second=1)
+    of = admission(per_second=2, listeners={CLIENTS: ListenerLimit(per_second=1)})
     for _ in range(100):
         assert of.wait_ms(CLIENTS, 0) == 0
         of.arrives(CLIENTS, 0)
         of.refused_by_rate(CLIENTS, 250, 0)
     assert of.listeners[CLIENTS].address_throttle_ms == 25_000
-    assert come_at_once(of, CLIENTS) == 10
+    assert come_at_once(of, CLIENTS) == 10, "as many as its listener allows"
+    assert of.rate.per_second(0) == pytest.approx(1.1), "and the one that waits"
     assert of.wait_ms(CLIENTS, 100_000) == 0
     of.arrives(CLIENTS, 100_000)
     of.refused_by_rate(CLIENTS, 250, 200_000)

@@ -16,6 +16,7 @@ from penstock.quota.admission import ConnectionLimits, ListenerLimit
 from penstock.server.entrance import connection_limits
 from penstock.server.listener import Listener
 from penstock.server.metrics import entrance_samples
+from penstock.server.transport import plain
 
 CLIENTS, NODES = "CLIENTS", "NODES"
 HELLO = b"\0\0\0\2hi"
@@ -181,6 +182,33 @@ def test_a_rate_makes_connections_wait_and_they_all_come_in(doors: Callable[...,
     assert of.world.clock.now_ms() - began_ms >= 300
     assert of.entrance.admission.listeners[CLIENTS].throttle_ms >= 290
     assert not of.entrance.waiting
+
+
+def test_who_is_above_the_rate_of_its_address_takes_no_place(doors: Callable[..., Doors]) -> None:
+    of = doors(ConnectionLimits(connections_max=1, per_second=1))
+    of.world.node.delay_ms = 20
+    refused = [of.connect() for _ in range(20)]
+    of.world.run_until(lambda: all(map(of.closed, refused)))
+    counts = of.entrance.admission.listeners[CLIENTS]
+    assert (counts.connections, counts.throttle_ms, counts.address_throttle_ms) == (0, 0, 400)
+    of.world.node.delay_ms = 0
+    of.wait_until_served(of.connect())
+
+
+def test_tls_begins_for_those_that_come_in(make_world: Callable[..., Any]) -> None:
+    begun: list[str] = []
+
+    def transport(listener: str, sock: socket.socket, name: str | None) -> Any:
+        begun.append(listener)
+        return plain(listener, sock, name)
+
+    of = Doors(make_world(transport_of=transport), ConnectionLimits(listeners={CLIENTS: ListenerLimit(1)}))
+    of.wait_until_served(of.connect())
+    for _ in range(20):
+        of.connect()
+    of.world.settle(50)
+    assert begun == [CLIENTS]
+    of.close()
 
 
 def test_a_listener_that_stops_is_waited_for_no_longer(doors: Callable[..., Doors]) -> None:
