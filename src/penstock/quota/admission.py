@@ -135,7 +135,7 @@ class Admission:
         counts.due_ms = None
 
     def refused_by_rate(self, listener: str, delay_ms: int, now_ms: int) -> None:
-        """It is above the rate of its address, and is closed after a delay: it counts for no other rate."""
+        """A connection is above the rate of its address, and is closed after a delay: it counts for no other rate."""
         counts = self.of(listener)
         counts.address_throttle_ms += delay_ms
         uncount(counts.rate, now_ms)

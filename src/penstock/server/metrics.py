@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STARTED_S = time.time()
 """When this was imported: a server's process does so as it starts."""
-SOCKETS = "kafka_server_socket_server_metrics"
+SOCKETS = "kafka_server_socketservermetrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 

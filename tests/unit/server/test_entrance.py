@@ -230,7 +230,7 @@ def test_metrics_have_a_series_for_each_listener(doors: Callable[..., Doors]) ->
     of.world.run_until(lambda: bool(of.entrance.waiting))
     samples = list(entrance_samples(of.entrance, of.world.shell.now_ms))
     found = {(each.name, each.labels.get("listener")): each.value for each in samples}
-    prefix = "kafka_server_socket_server_metrics"
+    prefix = "kafka_server_socketservermetrics"
     assert found[f"{prefix}_connection_count", CLIENTS] == found[f"{prefix}_connection_count", NODES] == 1
     assert found["penstock_connections_waiting", CLIENTS] == 1
     assert found["penstock_connections_waiting", NODES] == 0
