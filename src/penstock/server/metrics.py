@@ -75,7 +75,7 @@ def entrance_samples(entrance: Entrance, now_ms: int) -> Iterator[Sample]:
         yield Sample(name, GAUGE, text, int(labels["listener"] in entrance.waiting), labels)
     name, text = f"{SOCKETS}_connection_count", "Open connections."
     for counts, labels in listeners:
-        yield Sample(name, GAUGE, text, counts.connections, labels)
+        yield Sample(name, GAUGE, text, counts.connections, {**labels, "networkProcessor": "0"})
     name, text = f"{SOCKETS}_broker_connection_accept_rate", "New connections a second that count for the broker."
     yield Sample(name, GAUGE, text, admission.rate.per_second(now_ms))
     name, text = f"{SOCKETS}_connection_accept_rate", "New connections a second."
