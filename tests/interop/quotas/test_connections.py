@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -48,8 +47,7 @@ def test_beyond_the_brokers_limit_a_node_comes_in_for_who_has_been_idle_longest(
     limits = {"max.connections": 3, "listener.name.nodes.max.connections": 100}
     with doors.limited(limits), ExitStack() as stack:
         first, second, third = [stack.enter_context(Caller(doors.clients)) for _ in range(3)]
-        for each in (first, second, third, first):
-            each.again() if each is first and each.answered(0.01) else each.answered()
+        assert all(each.answered() for each in (first, second, third))
         first.again()
         waits = stack.enter_context(Caller(doors.clients))
         assert not waits.answered(OUTSIDE_S)
@@ -132,6 +130,4 @@ def test_bad_limits_are_refused_alike(both: dict[str, Doors], config: str) -> No
 
 
 def test_nobody_waits_once_all_limits_are_gone(doors: Doors) -> None:
-    began_s = time.monotonic()
     assert took_s(doors.clients, 100) < 10
-    assert time.monotonic() > began_s
