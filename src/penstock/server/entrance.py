@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.config.addresses import address_overrides
 from penstock.config.values import INT_MAX
-from penstock.events import events
-from penstock.quota.admission import Admission, ConnectionLimits, ListenerLimit
+from penstock.events import RateLimit, events
+from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
+from penstock.quota.admission import UNLIMITED, Admission, ConnectionLimits, ListenerLimit
 from penstock.quota.usages import Windows
 from penstock.server.closed_later import ClosedLater
 from penstock.server.limits import EXCESS_CLOSED_PER_TURN
@@ -61,6 +62,7 @@ class Entrance:
         self.waiting: dict[str, Callable[[], None]] = {}
         self._host = host
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._told = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
         self._too_soon = ClosedLater(host.loop)
         self._closing_excess = False
 
@@ -89,7 +91,9 @@ class Entrance:
     def wait(self, listener: str, wait_ms: int | None, go_on: Callable[[], None]) -> None:
         """Calls `go_on` when the time is over, or, without one, when a connection has closed or limits have changed."""
         self.waiting[listener] = go_on
-        if wait_ms is not None:
+        if wait_ms is None:
+            self._tell_of_wait(listener)
+        else:
             self._timers[listener] = self._host.loop.call_later(wait_ms / 1_000, self._time_is_over, listener)
 
     def forget(self, listener: str) -> None:
@@ -148,6 +152,17 @@ class Entrance:
             self.forget(listener)
 
     # How it goes on
+
+    def _tell_of_wait(self, listener: str) -> None:
+        if self._told.suppressed(listener, self._host.now_ms) is not None:
+            counts, limits = self.admission.of(listener), self.admission.limits
+            logger.warning(
+                "connections wait until others close",
+                listener=listener,
+                connections=counts.connections,
+                max_connections=limits.listeners.get(listener, UNLIMITED).connections_max,
+                of_all_listeners=limits.connections_max,
+            )
 
     def _close_more(self) -> None:
         self._closing_excess = False

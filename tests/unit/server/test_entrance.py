@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -78,12 +79,16 @@ def doors(make_world: Callable[..., Any]) -> Iterator[Callable[..., Doors]]:
         each.close()
 
 
-def test_a_full_listener_leaves_connections_outside_until_one_closes(doors: Callable[..., Doors]) -> None:
+def test_a_full_listener_leaves_connections_outside_until_one_closes(
+    doors: Callable[..., Doors], caplog: pytest.LogCaptureFixture
+) -> None:
     of = doors(ConnectionLimits(listeners={CLIENTS: ListenerLimit(2)}))
     first, second, third = [of.connect() for _ in range(3)]
-    of.wait_until_served(first, second)
-    of.world.settle(50)
+    with caplog.at_level(logging.WARNING):
+        of.wait_until_served(first, second)
+        of.world.settle(50)
     assert not of.served(third)
+    assert caplog.text.count("connections wait until others close") == 1
     assert list(of.entrance.waiting) == [CLIENTS]
     of.wait_until_served(of.connect(NODES))
     first.close()
