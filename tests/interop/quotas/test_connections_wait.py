@@ -166,7 +166,7 @@ def hello() -> bytes:
 
 
 def test_a_handshake_that_waits_has_not_begun(tmp_path: Path) -> None:
-    store = Authority(tmp_path / "authority").store("node")
+    store = Authority(tmp_path).store("node")
     settings = {**ssl_listeners(), **BACKLOG, **store.properties(), "listener.name.ssl.max.connections": "1"}
     with LocalBroker(settings) as broker, ExitStack() as stack:
         address, server = broker.addresses["SSL"], server_of(broker)
@@ -192,14 +192,15 @@ def test_nodes_come_back_where_clients_have_all_the_places(tmp_path: Path) -> No
         min_insync_replicas=3,
         default_replication_factor=3,
         max_connections=places,
-        **{name.replace(".", "_"): value for name, value in PROTOCOLS.items()},
     )
     inside = dict(zip(cluster.ports, free_ports(3), strict=True))
     for id_, port in cluster.ports.items():
         text = cluster.file(id_).read_text()
         both = f"{CLIENTS}://127.0.0.1:{port},{NODES}://127.0.0.1:{inside[id_]}"
+        more = {**PROTOCOLS, "listener.name.nodes.max.connections": "1000"}
         cluster.file(id_).write_text(
-            text.replace(f"PLAINTEXT://127.0.0.1:{port}", both) + "listener.name.nodes.max.connections=1000\n"
+            text.replace(f"PLAINTEXT://127.0.0.1:{port}", both)
+            + "".join(f"{name}={value}\n" for name, value in more.items())
         )
     with cluster, ExitStack() as stack:
         nodes = {id_: f"127.0.0.1:{port}" for id_, port in inside.items()}
