@@ -36,6 +36,11 @@ def not_empty(text: str) -> str | None:
     return None if text else "is empty"
 
 
+def not_zero(value: int) -> str | None:
+    """Refuses 0: nobody could come in to change it back."""
+    return None if value else "would let nobody in: it must be at least 1"
+
+
 def principals_in(text: str) -> tuple[str, ...]:
     """The principals in a text with semicolons between: the name of one may have commas."""
     return tuple(part.strip() for part in text.split(";") if part.strip())

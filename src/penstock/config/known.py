@@ -68,7 +68,6 @@ group.streams.session.timeout.ms INT 1.. read-only =45000
 kafka.metrics.polling.interval.secs INT 1.. read-only =10
 kafka.metrics.reporters LIST distinct read-only =
 log.dir.failure.timeout.ms LONG 1.. read-only =30000
-max.connection.creation.rate INT 0.. cluster-wide =2147483647
 metrics.num.samples INT 1.. read-only =2
 metrics.recording.level STRING - read-only =INFO
 metrics.sample.window.ms LONG 1.. read-only =30000

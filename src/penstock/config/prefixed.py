@@ -24,12 +24,12 @@ from penstock.errors import ConfigError
 PREFIX = "listener.name."
 FOR_LISTENERS = ("ssl.", "sasl.", "principal.builder.class", "connections.max.reauth.ms")
 """Beginnings of the settings that a listener may have of its own."""
+LIMITS = ("max.connections", "max.connection.creation.rate")
+"""Names of settings that a listener, but no mechanism of it, may have of its own."""
 FOR_MECHANISMS = ("sasl.", "connections.max.reauth.ms")
 """Beginnings of the settings that a mechanism of a listener may have of its own."""
 WITHOUT_MEANING = ("num.network.threads",)
 """What Kafka has for listeners too, and what means nothing here."""
-NOT_SUPPORTED_YET = ("max.connections", "max.connection.creation.rate")
-"""What Kafka has for listeners too, and what must not be ignored in silence."""
 
 
 @dataclass(slots=True)
@@ -104,12 +104,10 @@ def _add(
 ) -> None:
     listener, rest = listener_and_rest(name, listeners)
     mechanism, base = mechanism_and_setting(rest, declared)
-    if base in NOT_SUPPORTED_YET:
-        raise ConfigError(f"{name} is not supported yet: leave it out")
     setting = declared.get(base) or KNOWN.get(base)
-    beginnings = FOR_MECHANISMS if mechanism else FOR_LISTENERS
-    if base not in WITHOUT_MEANING and (setting is None or not base.startswith(beginnings)):
-        candidates = [each for each in (*declared, *KNOWN) if each.startswith(FOR_LISTENERS)]
+    possible = base.startswith(FOR_MECHANISMS if mechanism else FOR_LISTENERS) or (base in LIMITS and not mechanism)
+    if base not in WITHOUT_MEANING and (setting is None or not possible):
+        candidates = [*LIMITS, *(each for each in (*declared, *KNOWN) if each.startswith(FOR_LISTENERS))]
         near = did_you_mean(base, candidates)
         what = f"{base} cannot be set for one listener" if setting is not None else f"unknown setting {base}"
         raise UnknownName(f"{name}: {what}{near}")

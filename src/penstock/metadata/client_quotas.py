@@ -10,12 +10,12 @@ on each broker, this is refused, but for `localhost`.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.config.addresses import canonical_address
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.persistent import PersistentMap
 from penstock.metadata.result import ApiError, MetadataMessage, Result
@@ -102,20 +102,16 @@ class ClientQuotas:
         return ClientQuotas(by_key)
 
 
-def connection_rates(quotas: ClientQuotas) -> dict[str | None, float]:
-    """The limits on new connections a second by address, as connections have it; None is that of all other addresses,
-    each by itself.
+def connection_rates(changes: Mapping[Entity, QuotaValues]) -> Iterator[tuple[str | None, str, float | None]]:
+    """What changed quotas say of new connections a second: the address as connections have it (None: each that has no
+    limit of its own), the name that the quota gives it, and the limit (None: none any more).
     """
-    found = {}
-    for key, values in quotas.by_key.items(((IP, False, ""),)):
-        if key[0][0] != IP:
-            break
-        if len(key) == 1 and CONNECTION_CREATION_RATE in values:
-            _, named, name = key[0]
-            address = canonical_address(name) if named else None
-            if address is not None or not named:
-                found[address] = values[CONNECTION_CREATION_RATE]
-    return found
+    for entity, values in changes.items():
+        if len(entity) == 1 and entity[0][0] == IP:
+            name = entity[0][1]
+            address = None if name is None else canonical_address(name)
+            if address is not None or name is None:
+                yield address, name or "", values.get(CONNECTION_CREATION_RATE)
 
 
 def replayed(values: QuotaValues, record: ClientQuotaRecord) -> QuotaValues:
@@ -261,39 +257,6 @@ def entity_words(entity: Entity) -> str:
     names = dict(entity)
     fields = ", ".join([f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in in_order(names)])
     return f"ClientQuotaEntity(entries={{{fields}}})"
-
-
-def canonical_address(name: str) -> str | None:
-    """The address that a quota's name means, as connections have it; None if it means none.
-
-    Takes what Java takes for an address without asking anybody: IPv4 in one to four decimal parts, IPv6 with or without
-    brackets and zone; an IPv4 address in IPv6's form is IPv4.
-    """
-    if name == "localhost":
-        return "127.0.0.1"
-    text = name[1:-1] if name.startswith("[") and name.endswith("]") else name
-    if ":" not in text:
-        return None if text != name else short_ipv4(text)
-    try:
-        address = ipaddress.IPv6Address(text.partition("%")[0])
-    except ValueError:
-        return None
-    return str(address.ipv4_mapped or address)
-
-
-def short_ipv4(text: str) -> str | None:
-    """An IPv4 address in one to four decimal parts, of which the last fills the rest (RFC 6943, section 3.1.1)."""
-    parts = text.split(".")
-    if len(parts) > 4 or not all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
-        return None
-    numbers = [int(part) for part in parts]
-    rest_bits = 8 * (5 - len(parts))
-    if any(number > 255 for number in numbers[:-1]) or numbers[-1] >= 1 << rest_bits:
-        return None
-    value = numbers[-1]
-    for place, number in enumerate(numbers[:-1]):
-        value |= number << (24 - 8 * place)
-    return str(ipaddress.IPv4Address(value))
 
 
 # Describing them

@@ -509,6 +509,7 @@ class Broker:
             self._acls_changed(old, new, delta)
         if delta.client_quotas:
             self.quotas.configure(new.client_quotas)
+            self.quotas.addresses_changed(delta.client_quotas)
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
         self.scheduler.guarded("call", "connections to brokers", self.calls.published, old, new, now_ms)
         publish = self.replication.publishing.publish

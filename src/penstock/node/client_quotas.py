@@ -14,13 +14,14 @@ broker tells for whom it asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from penstock.config.addresses import canonical_address
 from penstock.errors import ErrorCode, RequestError
 from penstock.events import events
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
-from penstock.metadata.client_quotas import canonical_address, connection_rates
+from penstock.metadata.client_quotas import Entity, QuotaValues, connection_rates
 from penstock.node.fetch_answers import replica_id
 from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
@@ -62,10 +63,14 @@ class ClientQuotas:
         self.active = False
 
     def configure(self, quotas: QuotasByEntity) -> None:
-        """Puts quotas into force, from the next request of each client and the next connection of each address on."""
-        self.connections.configure(connection_rates(quotas))
+        """Puts quotas into force, from the next request of each client on."""
         self.usages.configure(quotas)
         self.active = self.usages.active
+
+    def addresses_changed(self, changes: Mapping[Entity, QuotaValues]) -> None:
+        """Puts the changed quotas of addresses into force, from the next connection of each on."""
+        for address, name, limit in connection_rates(changes):
+            self.connections.change(address, name, limit)
 
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         """Counts a new connection of an address, which may be written in any way. After how many ms it is to be closed

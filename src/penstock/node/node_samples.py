@@ -91,8 +91,6 @@ def node_samples(node: Sampled) -> Steps:
     for coordinator in node.coordinators.all:
         yield from coordinator.samples()
     yield from node.verifier.samples()
-    connections = sum(1 for number in node.connections if number > 0)
     parked, cold_reads = len(node.purgatory) + len(node.fetches.waiting), node.dispatcher.cold_reads
-    counts = {"connections": connections, "parked": parked, "cold_reads": cold_reads}
-    yield from own_samples(node.fetches.sessions, node.outgoing, **counts)
+    yield from own_samples(node.fetches.sessions, node.outgoing, parked=parked, cold_reads=cold_reads)
     yield from node.bugs.samples()

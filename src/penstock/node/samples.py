@@ -337,15 +337,14 @@ def high_watermark_here(replicas: Replicas, logs: LogManager, topic: str, index:
     return logs.high_watermark(topic, index) if logs.exists(topic, index) else None
 
 
-def own_samples(sessions: SessionCache, outgoing: Outgoing, *, connections: int, parked: int, cold_reads: int) -> Steps:
-    """Fetch sessions, connections, and metrics without a counterpart in Kafka."""
+def own_samples(sessions: SessionCache, outgoing: Outgoing, *, parked: int, cold_reads: int) -> Steps:
+    """Fetch sessions, and metrics without a counterpart in Kafka."""
     name = "kafka_server_fetchsessioncache"
     yield Sample(f"{name}_numincrementalfetchsessions", GAUGE, "Incremental fetch sessions.", len(sessions))
     text = "Partitions of all incremental fetch sessions."
     yield Sample(f"{name}_numincrementalfetchpartitionscached", GAUGE, text, sessions.partition_count)
     text = "Fetch sessions that made room for others."
     yield Sample(f"{name}_incrementalfetchsessionevictions_total", COUNTER, text, sessions.evictions)
-    yield Sample("kafka_server_socketservermetrics_connection_count", GAUGE, "Connections.", connections)
     yield Sample("penstock_node_calls_total", COUNTER, "Requests to nodes, this one included.", outgoing.calls)
     yield Sample("penstock_node_calls_failed_total", COUNTER, "Those that had no answer.", outgoing.failed)
     text = "Requests that wait for an event."

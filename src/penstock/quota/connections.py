@@ -7,7 +7,6 @@ connects again and again does so no more often than that.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from itertools import islice
 
 from penstock.quota.limits import ADDRESSES_LOOKED_AT_MAX
@@ -27,14 +26,26 @@ class ConnectionRates:
     def __init__(self, windows: Windows, addresses_max: int) -> None:
         self._windows = windows
         self._addresses_max = addresses_max
-        self._limits: Mapping[str | None, float] = {}
+        self._limits: dict[str | None, float] = {}
+        self._named: dict[str | None, dict[str, float]] = {}
         self._rates: dict[str, Rate] = {}
         self.refused = 0
 
-    def configure(self, limits: Mapping[str | None, float]) -> None:
-        """Puts limits into force, by address; that of None holds for each address that has none."""
-        self._limits = limits
-        if not limits:
+    def change(self, address: str | None, name: str, limit: float | None) -> None:
+        """Puts the limit of an address into force, or takes it away (None). That of the address None holds for each
+        that has none. An address may be limited under several names (spellings): the last one in order counts.
+        """
+        named = self._named.setdefault(address, {})
+        if limit is None:
+            named.pop(name, None)
+        else:
+            named[name] = limit
+        if named:
+            self._limits[address] = named[max(named)]
+            return
+        del self._named[address]
+        self._limits.pop(address, None)
+        if not self._limits:
             self._rates.clear()
 
     def delay_ms(self, address: str, now_ms: int) -> int:

@@ -7,7 +7,7 @@ bound by one entity for what it produces and by another for what it fetches.
 Who is bound by a default does not share it with all others whom it binds: `group_of` tells who shares a limit.
 
 The order is that of Kafka's DefaultQuotaCallback. Addresses (`IP`) have limits of their own, on new connections only
-(`metadata.client_quotas.connection_rates`).
+(`penstock.quota.connections`).
 """
 
 from __future__ import annotations

@@ -48,6 +48,9 @@ class Windows(NamedTuple):
     width_ms: int
 
 
+DEFAULT_WINDOWS = Windows(11, 1_000)
+
+
 class Usage:
     """What one entity uses of one quota.
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.config.values import KiB, MiB
-from penstock.errors import ConfigError
 from penstock.events import events
+from penstock.quota.usages import DEFAULT_WINDOWS, Windows
 from penstock.server.disk import DESCRIPTORS_MAX
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ TURN_MAX_BYTES = 1 * MiB
 """Bytes that one connection may receive, or send, in one turn of the loop before the next one has its turn."""
 CLOSED_LATER_MAX = 1_000
 """Connections above the quota of their address that wait to be closed."""
+EXCESS_CLOSED_PER_TURN = 100
+"""Connections that are closed in one turn of the loop when there are more than there may be."""
 RECEIVE_BUFFER_BYTES = 64 * KiB
 """What one read from a socket asks for when no frame is open."""
 COPIED_READ_BYTES = 4 * KiB
@@ -126,15 +128,16 @@ DESCRIPTORS_WANTED = 4096
 class ShellLimits:
     """Bounds of sockets, connections and files. Sizes in bytes; -1 leaves a socket buffer to the system.
 
-    `before_login_max_bytes`: the largest frame of who has not logged in, by listener that asks for it.
+    `connections_max`: what descriptors allow, whatever the limits of settings are. `rate_windows`: those over which new
+    connections are measured. `before_login_max_bytes`: the largest frame of who has not logged in, by listener that
+    asks for it.
     """
 
     request_max_bytes: int = 100 * 1024 * 1024
     received_max_bytes: int = RECEIVED_MAX_BYTES
     files_max: int = DESCRIPTORS_MAX
     connections_max: int = 2**31 - 1
-    connections_per_address_max: int = 2**31 - 1
-    connections_per_address: Mapping[str, int] = field(default_factory=dict)
+    rate_windows: Windows = DEFAULT_WINDOWS
     idle_ms: int = 600_000
     receive_timeout_ms: int = 30_000
     send_buffer_bytes: int = -1
@@ -146,17 +149,16 @@ class ShellLimits:
     def of(cls, settings: Settings, descriptors: int) -> ShellLimits:
         """The limits from the settings and from the number of descriptors that the process may have."""
         shared = max(0, descriptors - DESCRIPTORS_RESERVED)
-        clients_max = min(settings.max_connections, max(16, int(shared * CLIENTS_SHARE)))
-        files_max = max(16, min(DESCRIPTORS_MAX, shared - clients_max))
+        clients_max = max(16, int(shared * CLIENTS_SHARE))
+        files_max = max(16, min(DESCRIPTORS_MAX, shared - min(settings.max_connections, clients_max)))
         received = settings.queued_max_request_bytes
         given = settings.given
         return cls(
             request_max_bytes=settings.socket_request_max_bytes,
             received_max_bytes=received if received > 0 else RECEIVED_MAX_BYTES,
             files_max=files_max,
-            connections_max=clients_max,
-            connections_per_address_max=settings.max_connections_per_ip,
-            connections_per_address=address_overrides(settings.max_connections_per_ip_overrides),
+            connections_max=max(1, min(clients_max, shared - files_max)),
+            rate_windows=Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000),
             idle_ms=settings.connections_max_idle_ms,
             receive_timeout_ms=settings.penstock_receive_timeout_ms,
             send_buffer_bytes=settings.socket_send_buffer_bytes if "socket.send.buffer.bytes" in given else -1,
@@ -164,17 +166,6 @@ class ShellLimits:
             backlog=settings.socket_listen_backlog_size,
             before_login_max_bytes={name: each.receive_max_bytes for name, each in settings.sasl.listeners.items()},
         )
-
-
-def address_overrides(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`, as `127.0.0.1:200,10.0.0.7:5`."""
-    overrides = {}
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        address, colon, count = entry.rpartition(":")
-        if not colon or not count.isdigit():
-            raise ConfigError(f'max.connections.per.ip.overrides: "{entry}" must be like 10.0.0.7:100')
-        overrides[address.strip("[]")] = int(count)
-    return overrides
 
 
 def raise_descriptor_limit() -> int:

@@ -61,12 +61,13 @@ class Listener:
         self._shell = shell
         self._spare = os.open(os.devnull, os.O_RDONLY)
         self.socket.listen(backlog)
-        shell.loop.add_reader(self.socket.fileno(), self._accept)
+        self._go_on()
 
     def stop_accepting(self) -> None:
         """Closes the listening socket; connections stay."""
         if self._shell is not None:
             self._shell.loop.remove_reader(self.socket.fileno())
+            self._shell.entrance.forget(self.endpoint.listener)
             self._shell = None
         self.socket.close()
         if self._spare is not None:
@@ -77,6 +78,11 @@ class Listener:
         shell = self._shell
         assert shell is not None
         shell.begin()
+        listener, entrance = self.endpoint.listener, shell.entrance
+        if (wait_ms := entrance.wait_ms(listener)) != 0:
+            shell.loop.remove_reader(self.socket.fileno())
+            entrance.wait(listener, wait_ms, self._go_on)
+            return
         for _ in range(ACCEPTS_PER_TURN):
             try:
                 sock, address = self.socket.accept()
@@ -88,11 +94,18 @@ class Listener:
                 self._refuse_one(shell)
                 break
             host = address[0].removeprefix("::ffff:")
-            shell.accepted(sock, self.endpoint.listener, host, f"{bracketed(host)}:{address[1]}")
+            shell.accepted(sock, listener, host.partition("%")[0], f"{bracketed(host)}:{address[1]}")
+            if not entrance.is_open(listener):
+                break
+
+    def _go_on(self) -> None:
+        """Accepts, from the next turn of the loop on, if there is anybody to accept."""
+        assert self._shell is not None
+        self._shell.loop.add_reader(self.socket.fileno(), self._accept)
 
     def _refuse_one(self, shell: Shell) -> None:
         """No descriptor is left: uses the spare one to accept the next client and close it."""
-        shell.refused_connections += 1
+        shell.entrance.refused += 1
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None

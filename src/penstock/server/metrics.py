@@ -13,12 +13,14 @@ from penstock.node.login_steps import LOGIN_LANE
 from penstock.node.metrics import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Sample
 
 if TYPE_CHECKING:
+    from penstock.server.entrance import Entrance
     from penstock.server.histogram import Histogram
     from penstock.server.shell import Shell
     from penstock.server.tls import Tls
 
 STARTED_S = time.time()
 """When this was imported: a server's process does so as it starts."""
+SOCKETS = "kafka_server_socketservermetrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -31,8 +33,7 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
         yield Sample("penstock_loop_turn_quantile_seconds", GAUGE, text, value, {"quantile": str(quantile)})
     yield Sample("penstock_connections", GAUGE, "Open client connections.", len(shell.connections))
     yield Sample("penstock_links", GAUGE, "Open connections to other nodes.", len(shell.links.connected))
-    text = "Connections closed at once because of a limit."
-    yield Sample("penstock_connections_refused_total", COUNTER, text, shell.refused_connections)
+    yield from entrance_samples(shell.entrance, shell.now_ms)
     yield Sample("penstock_receive_held_bytes", GAUGE, "Memory held by requests.", shell.pool.held_bytes)
     yield Sample("penstock_send_pieces_bytes", GAUGE, "File bytes waiting to be sent.", shell.unsent_pieces_bytes)
     text = "Wall clock ahead of the time that timers go by."
@@ -59,6 +60,34 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
         yield Sample("penstock_worker_processes", GAUGE, "Worker processes.", sum(each.processes for each in pools))
         yield Sample("penstock_worker_tasks_total", COUNTER, "Tasks done by workers.", sum(each.done for each in pools))
         yield Sample("penstock_worker_tasks_failed_total", COUNTER, text, sum(each.failed for each in pools))
+
+
+def entrance_samples(entrance: Entrance, now_ms: int) -> Iterator[Sample]:
+    """Metrics of connections that come in, by listener, under Kafka's names where it has them."""
+    text = "Connections closed because of the limits of their address."
+    yield Sample("penstock_connections_refused_total", COUNTER, text, entrance.refused)
+    text = "Connections closed, idle longest, because there were too many."
+    yield Sample("penstock_connections_made_room_total", COUNTER, text, entrance.made_room)
+    admission = entrance.admission
+    listeners = [(counts, {"listener": name}) for name, counts in admission.listeners.items()]
+    name, text = "penstock_connections_waiting", "1: connections wait before this listener."
+    for _, labels in listeners:
+        yield Sample(name, GAUGE, text, int(labels["listener"] in entrance.waiting), labels)
+    name, text = f"{SOCKETS}_connection_count", "Open connections."
+    for counts, labels in listeners:
+        yield Sample(name, GAUGE, text, counts.connections, {**labels, "networkProcessor": "0"})
+    name, text = f"{SOCKETS}_broker_connection_accept_rate", "New connections a second that count for the broker."
+    yield Sample(name, GAUGE, text, admission.rate.per_second(now_ms))
+    name, text = f"{SOCKETS}_connection_accept_rate", "New connections a second."
+    for counts, labels in listeners:
+        yield Sample(name, GAUGE, text, counts.rate.per_second(now_ms), labels)
+    name, text = f"{SOCKETS}_connection_accept_throttle_time_total", "Milliseconds that rates made connections wait."
+    for counts, labels in listeners:
+        yield Sample(name, COUNTER, text, counts.throttle_ms, labels)
+    name = f"{SOCKETS}_ip_connection_accept_throttle_time_total"
+    text = "Milliseconds after which connections above the rate of their address were closed."
+    for counts, labels in listeners:
+        yield Sample(name, COUNTER, text, counts.address_throttle_ms, labels)
 
 
 def tls_samples(tls: Tls) -> Iterator[Sample]:

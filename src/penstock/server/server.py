@@ -31,6 +31,7 @@ from penstock.node.broker import Broker
 from penstock.node.handlers import registry
 from penstock.server.clock import Clock
 from penstock.server.directories import Directories
+from penstock.server.entrance import connection_limits
 from penstock.server.issuer_keys import IssuerKeys
 from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
@@ -82,6 +83,7 @@ class Server:
         self._tls: Tls | None = None
         self._issuer_keys: IssuerKeys
         self._looking: asyncio.Task[None] | None = None
+        self._limited_by = settings
         self._started = False
         self._stopping = False
 
@@ -193,6 +195,7 @@ class Server:
             on_turn_end=self._look,
             transport_of=tls.transport,
         )
+        self.shell.entrance.configure(connection_limits(settings))
         self._issuer_keys = IssuerKeys(lambda: broker.settings, broker.dispatcher.logins.ring)
         tls.warn_of_expiry()
         if tls.watched:
@@ -237,14 +240,25 @@ class Server:
             self._tls.look_now()
 
     def _look(self) -> None:
-        """After each turn of the shell: checks whether the node has become ready, stopped, or failed."""
+        """After each turn of the shell: checks whether the node has become ready, stopped, or failed, or has other
+        settings.
+        """
         failure = self.shell.broken or self.broker.failure
         if failure is not None and self.failure is None:
             self.failure = failure
             logger.error("the node cannot go on", reason=self.failure)
             self.failed.set()
+        if self.broker.settings is not self._limited_by:
+            self._limited_by = self.broker.settings
+            self.shell.loop.call_soon(self.shell.guarded, self._limit_connections)
         if not self._changed.is_set():
             self._changed.set()
+
+    def _limit_connections(self) -> None:
+        """Puts the limits on connections into force; dynamic configs have changed, perhaps these."""
+        limits = connection_limits(self._limited_by)
+        if limits != self.shell.entrance.admission.limits:
+            self.shell.entrance.configure(limits)
 
     async def _until_stopped(self) -> None:
         while not (self.broker.stopped and not self.shell.busy and not self.shell.connections):

@@ -27,8 +27,8 @@ from penstock.security.certificates import Shown, subject_of
 from penstock.security.stores.der import DerError
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock
-from penstock.server.closed_later import ClosedLater
 from penstock.server.connection import Pause, Receiver, SocketConnection
+from penstock.server.entrance import Entrance
 from penstock.server.histogram import Histogram
 from penstock.server.lane import Completions, Lane
 from penstock.server.limits import CLOSE_LINGER_MS, LOGIN_THREADS, RECEIVE_BUFFER_BYTES, ShellLimits
@@ -73,7 +73,7 @@ class Shell:
         now_ms: the time of the event being handled.
         receiver, largest_bytes, answers_pause: of clients, see `connection.Side`.
         turn_seconds: how long the loop's turns took, each from its first callback to the end of its effects.
-        refused_connections: closed at once because of a limit.
+        entrance: where connections of clients come in.
         workers: for the lanes' tasks, if there are any.
         broken: the bug that stopped the node; None while there is none.
     """
@@ -105,7 +105,7 @@ class Shell:
         self.links = Links(self)
         self.unsent_pieces_bytes = 0
         self.turn_seconds = Histogram()
-        self.refused_connections = 0
+        self.entrance = Entrance(self, limits.rate_windows, limits.connections_max)
         self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
         self.broken: Exception | None = None
         self.now_ms = clock.now_ms()
@@ -122,8 +122,6 @@ class Shell:
             self._resident_disks[directory.index] = directory.disk
         self._on_turn_end = on_turn_end
         self._next_number = 1
-        self._addresses: dict[str, int] = {}
-        self._too_soon = ClosedLater(loop)
         self._used_buffers: list[Storage] = []
         self._to_flush: dict[int, SocketConnection] = {}
         self._arriving: dict[int, SocketConnection] = {}
@@ -294,22 +292,7 @@ class Shell:
 
     def accepted(self, sock: socket.socket, listener: str, address: str, peer: str) -> None:
         """A client has connected. Closes the socket if a limit is exceeded; an error ends only this connection."""
-        limits = self.limits
-        of_address = self._addresses.get(address, 0)
-        allowed = limits.connections_per_address.get(address, limits.connections_per_address_max)
-        if len(self.connections) >= limits.connections_max or of_address >= allowed:
-            self.refused_connections += 1
-            sock.close()
-            return
-        try:
-            delay_ms = self.node.connection_delay_ms(address, self.now_ms)
-        except Exception as error:
-            sock.close()
-            self.node.bug("connection", f"a new connection of {address}", error)
-            return
-        if delay_ms:
-            self.refused_connections += 1
-            self._too_soon.close_in(delay_ms, sock)
+        if not self.entrance.admits(sock, listener, address):
             return
         try:
             self.prepare(sock)
@@ -325,9 +308,10 @@ class Shell:
         number = self._next_number
         self._next_number += 1
         connection = SocketConnection(self, self, transport, number, listener=listener, address=address, peer=peer)
+        limits = self.limits
         connection.limit_frames(limits.before_login_max_bytes.get(listener, self.largest_bytes))
         self.connections[number] = connection
-        self._addresses[address] = of_address + 1
+        self.entrance.entered(listener, address)
         if limits.idle_ms >= 0:
             heappush(self._idle_checks, (self.now_ms + limits.idle_ms, number))
             self._sweep_soon()
@@ -380,11 +364,7 @@ class Shell:
     def left(self, connection: SocketConnection) -> None:
         """A client's connection has been closed and no longer counts."""
         del self.connections[connection.number]
-        left = self._addresses[connection.address] - 1
-        if left:
-            self._addresses[connection.address] = left
-        else:
-            del self._addresses[connection.address]
+        self.entrance.left(connection.listener, connection.address)
 
     # The end of a connection
 
@@ -577,7 +557,7 @@ class Shell:
     def stop(self) -> None:
         """Closes all connections and ends the lanes. Tells the node nothing more."""
         self._stopped = True
-        self._too_soon.close_all()
+        self.entrance.stop()
         for timer in (self._timer, self._sweep):
             if timer is not None:
                 timer.cancel()

@@ -67,6 +67,7 @@ DIFFERENCES = {
 }
 
 REFUSED = {
+    "max.connections.per.ip.overrides": "Kafka finds at start what is no entry; names of hosts are not looked up here",
     "ssl.keystore.type": "Kafka finds at start that there is no such store",
     "ssl.truststore.type": "Kafka finds at start that there is no such store",
     "ssl.endpoint.identification.algorithm": "Java finds at the first connection that there is no such algorithm",

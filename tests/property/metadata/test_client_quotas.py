@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.metadata.client_quotas import canonical_address, quota_record
+from penstock.config.addresses import canonical_address
+from penstock.metadata.client_quotas import quota_record
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.difference import difference
 from penstock.metadata.features import METADATA_VERSIONS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -68,11 +69,30 @@ def test_a_name_that_does_nothing_is_warned_about(name: str, sentence: str) -> N
     assert read.of_listener("INTERNAL").ssl_client_auth == "none"
 
 
-def test_a_bad_value_and_what_is_not_supported_stop_the_start() -> None:
+def test_a_bad_value_stops_the_start() -> None:
     with pytest.raises(ConfigError, match=r'listener\.name\.internal\.ssl\.client\.auth = "maybe" is not known'):
         settings(**{"listener.name.internal.ssl.client.auth": "maybe"})
-    with pytest.raises(ConfigError, match="not supported yet"):
-        settings(**{"listener.name.internal.max.connections": "5"})
+
+
+@pytest.mark.parametrize("base", ["max.connections", "max.connection.creation.rate"])
+def test_limits_on_connections_are_of_a_listener(base: str) -> None:
+    name, attribute = f"listener.name.internal.{base}", base.replace(".", "_")
+    read = settings(strict=True, **{name: "5"})
+    assert getattr(read.of_listener("INTERNAL"), attribute) == 5
+    assert getattr(read.of_listener("PLAINTEXT"), attribute) == 2**31 - 1
+    assert getattr(read.with_dynamic({name: "6"}, {}).of_listener("INTERNAL"), attribute) == 6
+    for bad in ("-1", "many", "2147483648"):
+        with pytest.raises(ConfigError, match=re.escape(f'{name} = "{bad}"')):
+            settings(**{name: bad})
+    closed = read.with_dynamic({}, {name: "0"})
+    assert getattr(closed.of_listener("INTERNAL"), attribute) == 5
+    assert "would let nobody in" in closed.warnings[-1]
+
+
+@pytest.mark.parametrize("name", ["max.connections.per.ip", "plain.max.connections"])
+def test_other_limits_on_connections_are_not(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        settings(strict=True, **{f"listener.name.internal.{name}": "5"})
 
 
 def test_what_means_nothing_here_is_listed() -> None:

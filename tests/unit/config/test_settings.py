@@ -230,7 +230,6 @@ def test_each_kind_of_node_can_be_configured(base: dict[str, str]) -> None:
         (NODE, {"replica.fetch.wait.max.ms": "40000"}, "is larger than replica.socket.timeout.ms = 30000"),
         (NODE, {"queued.max.request.bytes": "5"}, "is smaller than socket.request.max.bytes"),
         (NODE, {"max.connections.per.ip": "0"}, "max.connections.per.ip = 0 refuses everyone"),
-        (NODE, {"max.connections.per.ip.overrides": "h"}, '"h" is not an entry: it must be like 10.0.0.7:100'),
         (NODE, {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"}, "is larger than"),
         (NODE, {"log.cleaner.dedupe.buffer.size": "0"}, "has no room for a single key"),
         (NODE, {"log.cleaner.dedupe.buffer.size": "-1"}, "it must be at least 100 for each"),

@@ -8,13 +8,12 @@ from collections.abc import Iterable
 import pytest
 from unit.metadata.controller_state import State
 
+from penstock.config.addresses import canonical_address
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.client_quotas import (
     Alteration,
-    ClientQuotas,
     QuotaFilter,
     alter_client_quotas,
-    canonical_address,
     connection_rates,
     filter_of,
     quota_record,
@@ -32,6 +31,7 @@ from penstock.quota.levels import (
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     Entity,
+    QuotaValues,
 )
 
 ALICE: Entity = (("user", "alice"),)
@@ -263,17 +263,22 @@ def test_an_address_is_taken_as_java_takes_it(name: str, address: str | None) ->
 
 
 def test_limits_on_connections_are_by_address() -> None:
-    rates = {"10.7": 3.0, "::1": 4.0, "gone.example.org": 5.0}
-    records = [quota_record((("ip", name),), CONNECTION_CREATION_RATE, rate) for name, rate in rates.items()]
-    records += [
-        quota_record((("ip", None),), CONNECTION_CREATION_RATE, 9.0),
-        quota_record((("ip", "10.0.0.8"),), "other", 9.0),
-        quota_record((("ip", "10.0.0.9"), ("user", "a")), CONNECTION_CREATION_RATE, 9.0),
-        quota_record(ALICE, CONNECTION_CREATION_RATE, 9.0),
-        quota_record((("client-id", "a"),), CONNECTION_CREATION_RATE, 9.0),
+    rate = {CONNECTION_CREATION_RATE: 3.0}
+    changes: dict[Entity, QuotaValues] = {
+        (("ip", "10.7"),): rate,
+        (("ip", "::1"),): {},
+        (("ip", None),): rate,
+        (("ip", "10.0.0.8"),): {"other": 9.0},
+        (("ip", "gone.example.org"),): rate,
+        (("ip", "10.0.0.9"), ("user", "a")): rate,
+        ALICE: rate,
+    }
+    assert list(connection_rates(changes)) == [
+        ("10.0.0.7", "10.7", 3.0),
+        ("::1", "::1", None),
+        (None, "", 3.0),
+        ("10.0.0.8", "10.0.0.8", None),
     ]
-    assert connection_rates(image_of(records).client_quotas) == {"10.0.0.7": 3.0, "::1": 4.0, None: 9.0}
-    assert connection_rates(ClientQuotas()) == {}
 
 
 def component(kind: str, match_type: int, match: str | None = None) -> ComponentData:

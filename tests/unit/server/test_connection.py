@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.node.effects import Close, PauseReading, ResumeReading, Send
+from penstock.quota.admission import ConnectionLimits
 from penstock.server.limits import COPIED_READ_BYTES, RECEIVE_BUFFER_BYTES, SEND_QUEUE_MAX_BYTES
 
 
@@ -207,11 +208,12 @@ def test_an_idle_connection_is_closed_after_its_time(make_world: Callable[..., A
 
 
 def test_too_many_connections_are_closed_at_once(make_world: Callable[..., Any]) -> None:
-    world = make_world(connections_max=3, connections_per_address_max=2, connections_per_address={"10.0.0.9": 1})
+    world = make_world(connections_max=3)
+    world.shell.entrance.configure(ConnectionLimits(of_address_max=2, of_addresses={"10.0.0.9": 1}))
     accepted = [world.connect("10.0.0.1"), world.connect("10.0.0.1"), world.connect("10.0.0.9")]
     refused = [world.connect("10.0.0.1"), world.connect("10.0.0.9"), world.connect("10.0.0.2")]
     assert [client.recv(1) for client in refused] == [b""] * 3
-    assert world.shell.refused_connections == 3
+    assert world.shell.entrance.refused == 3
     accepted[0].close()
     world.run_until(lambda: len(world.shell.connections) == 2)
     again = world.connect("10.0.0.1")
@@ -314,7 +316,7 @@ def test_a_connection_above_the_quota_of_its_address_is_closed_after_its_delay(
     world = make_world()
     world.node.delay_ms = 3_600_000
     first, *others = [world.connect() for _ in range(3)]
-    world.run_until(lambda: world.shell.refused_connections == 3)
+    world.run_until(lambda: world.shell.entrance.refused == 3)
     assert first.recv(1) == b"", "only so many wait"
     for client in others:
         client.setblocking(False)
@@ -324,8 +326,8 @@ def test_a_connection_above_the_quota_of_its_address_is_closed_after_its_delay(
     world.node.delay_ms = 1
     last = world.connect()
     last.setblocking(True)
-    world.run_until(lambda: world.shell.refused_connections == 4)
-    world.run_until(lambda: len(world.shell._too_soon) <= 1)
+    world.run_until(lambda: world.shell.entrance.refused == 4)
+    world.run_until(lambda: len(world.shell.entrance._too_soon) <= 1)
     assert last.recv(1) == b""
 
 

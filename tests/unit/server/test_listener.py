@@ -12,7 +12,7 @@ import pytest
 from penstock.config.listeners import Endpoint
 from penstock.errors import ConfigError
 from penstock.server.disk import DESCRIPTORS_MAX
-from penstock.server.limits import DESCRIPTORS_RESERVED, ShellLimits, address_overrides
+from penstock.server.limits import DESCRIPTORS_RESERVED, ShellLimits
 from penstock.server.listener import Listener, bind_all, is_loopback
 
 
@@ -86,7 +86,7 @@ def test_without_descriptors_a_client_is_closed_and_the_listener_goes_on(
 
     monkeypatch.setattr(listener, "socket", Scarce())
     first = socket.create_connection(("127.0.0.1", listener.endpoint.port), 5)
-    world.run_until(lambda: world.shell.refused_connections == 1)
+    world.run_until(lambda: world.shell.entrance.refused == 1)
     assert first.recv(1) == b""
     second = socket.create_connection(("127.0.0.1", listener.endpoint.port), 5)
     second.sendall(b"\0\0\0\2hi")
@@ -94,12 +94,6 @@ def test_without_descriptors_a_client_is_closed_and_the_listener_goes_on(
     first.close()
     second.close()
     listener.stop_accepting()
-
-
-def test_overrides_by_address() -> None:
-    assert address_overrides("127.0.0.1:200, [::1]:5,") == {"127.0.0.1": 200, "::1": 5}
-    with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip\.overrides"):
-        address_overrides("127.0.0.1")
 
 
 def test_clients_leave_descriptors_to_the_logs() -> None:

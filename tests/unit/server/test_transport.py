@@ -247,7 +247,7 @@ def test_a_client_that_gets_no_transport_ends_alone(make_world: Callable[..., An
     assert world.node.bugs == [error]
     assert world.shell.broken is None
     assert len(world.shell.connections) == 2
-    assert world.shell._addresses == {"10.0.0.1": 2}
+    assert world.shell.entrance.admission._addresses == {"10.0.0.1": 2}
 
 
 def test_a_client_whose_beginning_fails_leaves_nothing_behind(

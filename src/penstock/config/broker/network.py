@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.config.checks import some_distinct
+from penstock.config.addresses import overrides_problem
+from penstock.config.checks import not_zero, some_distinct
 from penstock.config.setting import CLUSTER, PER_BROKER, Group, Setting
 from penstock.config.values import INT, INT_MAX, LIST, LONG, MINUTE_MS, SECOND_MS, STRING, KiB, MiB
 
@@ -57,10 +58,23 @@ class NetworkSettings(Group):
         "Connections from one address; further ones are closed. 0 is allowed when overrides name the addresses."
     )
     max_connections_per_ip_overrides = Setting(
-        "max.connections.per.ip.overrides", STRING, default="", dynamic=CLUSTER
-    ).documented("Connections allowed from particular hosts or addresses, host:count with commas between.")
-    max_connections = Setting("max.connections", INT, default=INT_MAX, at_least=0, dynamic=CLUSTER).documented(
-        "Connections in all; beyond it the one idle longest makes room, or the new one waits."
+        "max.connections.per.ip.overrides", STRING, default="", dynamic=CLUSTER, check=overrides_problem
+    ).documented(
+        "Connections allowed from particular addresses, address:count with commas between. Names of hosts are not "
+        "looked up."
+    )
+    max_connections = Setting(
+        "max.connections", INT, default=INT_MAX, at_least=0, dynamic=CLUSTER, remote=not_zero
+    ).documented(
+        "Connections in all, and of each listener; with listener.name.NAME. before it, of that listener. Beyond it "
+        "further ones wait until one closes. On the inter-broker listener they come in beyond the number in all, and "
+        "the connection of another listener that has been idle longest is closed."
+    )
+    max_connection_creation_rate = Setting(
+        "max.connection.creation.rate", INT, default=INT_MAX, at_least=0, dynamic=CLUSTER, remote=not_zero
+    ).documented(
+        "New connections a second in all, and on each listener; with listener.name.NAME. before it, on that listener. "
+        "Beyond it they wait. Those on the inter-broker listener do not count for the rate in all."
     )
     connections_max_idle_ms = Setting("connections.max.idle.ms", LONG, default=10 * MINUTE_MS).documented(
         "How long a connection may be silent before it is closed."
