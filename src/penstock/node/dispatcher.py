@@ -26,7 +26,7 @@ from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
 from penstock.node.channel import Channel, answer_in
-from penstock.node.client_quotas import ClientQuotas
+from penstock.node.client_quotas import NODES_ONLY, ClientQuotas
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection, Steps, Work
 from penstock.node.controller import ControllerNode
@@ -110,7 +110,13 @@ class Dispatcher:
         self._read_failed = read_failed
         self._request_timeout_ms = request_timeout_ms
         self.served = served
-        self.turns = Turns(self.execute, self._read_for_work, work_ms, self.abandon)
+        self.turns = Turns(
+            self.execute,
+            self._read_for_work,
+            work_ms,
+            self.abandon,
+            controller_listeners=served.controller_listeners,
+        )
         self.exit = Exit(scheduler, self.turns, self.close, served, quotas=quotas, audit=audit)
         self.logins = Logins(
             scheduler,
@@ -147,6 +153,8 @@ class Dispatcher:
             return
         try:
             header, position = decode_request_header(frame)
+            if header.client_id != connection.named:
+                self.turns.tenants.named(connection, header.client_id)
             handler = self.served[connection.listener].get(header.api_key)
             version = header.api_version
             if handler is None:
@@ -248,6 +256,8 @@ class Dispatcher:
             needs = handler.needs
             if needs is not None and not self._gate.allows(request, needs):
                 return self.exit.refusal(request, needs.refusal, needs.refusal.name)
+            if needs in NODES_ONLY:
+                self.turns.tenants.is_node(request.connection)
             return handler.handle(request, now_ms)
         except Exception as error:
             return self._raised(request, error, now_ms)

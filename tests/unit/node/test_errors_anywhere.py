@@ -46,6 +46,9 @@ LOOP = {
     "node/request.py": {"Request.__init__"},
     "node/connection.py": {"Connection.pause_if_full"},
     "node/turns.py": None,
+    "node/tenants.py": None,
+    "node/line.py": None,
+    "node/places.py": None,
     "node/timers.py": None,
     "node/duties.py": None,
     "node/scheduler.py": {
