@@ -407,7 +407,8 @@ class Dispatcher:
             self._scheduler.when_open(missing, go_on)
             return
         self.cold_reads += 1
-        self._scheduler.emit(Run(ColdRead(missing, Waiter(go_on, broke, self._read_failed), connection.id)))
+        waiter, tenant = Waiter(go_on, broke, self._read_failed), self.turns.tenants.of(connection)
+        self._scheduler.emit(Run(ColdRead(missing, waiter, connection.id, tenant)))
 
     def _never_resident(self, request: Request[Any]) -> Outcome:
         name = request.handler.key.name

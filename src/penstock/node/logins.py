@@ -302,7 +302,8 @@ class Logins:
         self._steps += 1
         self._hold(connection)
         order = f"login of connection {connection.id}"
-        self._scheduler.effects.append(Run(LoginStep(order, answer, stepped, lambda: not connection.closed)))
+        tenant = None if connection.tenant is None else connection.tenant.key
+        self._scheduler.effects.append(Run(LoginStep(order, answer, stepped, lambda: not connection.closed, tenant)))
         return LATER
 
     def _lifetime_ms(self, connection: Connection, login: Login, server: SaslServer) -> int:

@@ -78,6 +78,11 @@ class Tenants:
         self._move(connection, self._of((ADDRESS, connection.address)))
         self.named(connection, client_id)
 
+    def of(self, connection: Connection) -> Key | None:
+        """For whom what a connection asks for is read from a disk; None: for a node."""
+        tenant = connection.tenant
+        return None if tenant is None or tenant is self._node else tenant.key
+
     def knows_node(self, connection: Connection) -> bool:
         """Whether a connection is known to be a node's."""
         return connection.tenant is self._node
