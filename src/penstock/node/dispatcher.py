@@ -28,7 +28,7 @@ from penstock.node.audit import Audit
 from penstock.node.channel import Channel, answer_in
 from penstock.node.client_quotas import NODES_ONLY, ClientQuotas
 from penstock.node.cold_reads import ColdRead, Waiter
-from penstock.node.connection import Connection, Steps, Work
+from penstock.node.connection import UNNAMED, Connection, Steps, Work
 from penstock.node.controller import ControllerNode
 from penstock.node.effects import Run
 from penstock.node.exit import Exit
@@ -36,6 +36,7 @@ from penstock.node.gate import Gate
 from penstock.node.identities import Identities
 from penstock.node.journal import Journal
 from penstock.node.limits import STEPPED_FRAME_BYTES
+from penstock.node.login import LoginState
 from penstock.node.logins import Logins
 from penstock.node.purgatory import Purgatory
 from penstock.node.request import (
@@ -140,9 +141,22 @@ class Dispatcher:
     def received(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         """Executes a frame now, or when its turn comes."""
         connection.frame_bytes += len(frame)
+        if connection.named is UNNAMED and not self._introduced(connection, frame):
+            return
         self.turns.execute(connection, frame)
         if not connection.closed:
             connection.pause_if_full(self._scheduler.effects)
+
+    def _introduced(self, connection: Connection, frame: memoryview) -> bool:
+        """Finds in whose turn a client's first frame executes, which tells its client id. False: it is unreadable."""
+        if not connection.in_line and (connection.login is None or connection.login.state is LoginState.DONE):
+            try:
+                header, _ = decode_request_header(frame)
+                self.turns.tenants.named(connection, header.client_id)
+            except Exception as error:
+                self._unreadable(connection, error)
+                return False
+        return True
 
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Decodes one frame and runs its handler."""

@@ -255,7 +255,7 @@ class Turns:
                 now_ms = self._clock_ms()
                 self._charge(connection, tenant, now_ms - started_ms, size_bytes)
                 started_ms = now_ms
-                if connection.share_ms <= 0 or not tenant.has_room:
+                if connection.share_ms <= 0 or not (tenant.has_room and self._tenant_of(connection).has_room):
                     break
         finally:
             connection.in_line = False

@@ -42,7 +42,9 @@ LOOP = {
         *("Broker.received", "Broker.tick", "Broker.take_effects", "Broker.next_deadline_ms"),
         *("Broker.start", "Broker.operation_completed", "Broker.operation_failed"),
     },
-    "node/dispatcher.py": {"Dispatcher.received", "Dispatcher.execute", "Dispatcher.run"},
+    "node/dispatcher.py": {
+        *("Dispatcher.received", "Dispatcher._introduced", "Dispatcher.execute", "Dispatcher.run"),
+    },
     "node/request.py": {"Request.__init__"},
     "node/connection.py": {"Connection.pause_if_full"},
     "node/turns.py": None,

@@ -267,7 +267,7 @@ def test_who_has_logged_in_is_a_tenant_by_its_user() -> None:
     node = secured()
     before = node.connect("SASL_PLAINTEXT")
     client = logged_in(node, "alice")
-    assert tenant_of(node, client)[0] == ADDRESS, "it has only logged in so far"
+    assert tenant_of(node, client) == (ADDRESS, "127.0.0.1"), "it has only logged in so far"
     client.ask(list_offsets("t", (0, -1)), 7)
     assert tenant_of(node, client) == (USER, "User:alice")
     assert node.broker.connections[before.number].tenant is None
