@@ -18,7 +18,7 @@ from penstock.node.turns import Turns
 from penstock.security.authorizer import Principal
 
 PASSES = 5
-REQUESTS = 30_000
+REQUESTS = 10_000
 CONNECTIONS, FRAMES, TENANTS = 50, 4, 8
 GREEDY_CONNECTIONS = 200
 WAITING = 30
@@ -36,13 +36,16 @@ CASES = (
 
 
 def a_node() -> Node:
-    """A node that measures the time of its requests, and whose disk forgets what it is told to write."""
+    """A node that measures the time of its requests, and whose disk forgets the records that it is told to write."""
     node = Node()
     node.create_topic("t")
     node.broker.dispatcher.turns._clock_ms = lambda: time.perf_counter() * 1e3
 
+    write = node.disks[0].write
+
     def forget(path: str, position: int, chunks: Sequence[Buffer]) -> None:
-        """Takes the bytes."""
+        if not path.endswith(".log"):
+            write(path, position, chunks)
 
     node.disks[0].write = forget  # type: ignore[method-assign]
     return node

@@ -124,26 +124,33 @@ class Line(Generic[M]):
 class Group(Line["Tenant"]):
     """Tenants that share what the loop has for them in each of its turns.
 
-    Attributes: `spent_ms`, how long their requests have executed in this turn of the loop; `turn`, its number.
+    Attributes:
+        spent_ms: how long their requests have executed in this turn of the loop. turn: its number.
+        served: whose was the last of them. alone: all were of the same tenant.
     """
 
-    __slots__ = ("spent_ms", "turn")
+    __slots__ = ("alone", "served", "spent_ms", "turn")
 
     def __init__(self) -> None:
         super().__init__(TENANT_SHARE_MS)
         self.spent_ms = 0.0
         self.turn = 0
+        self.served: Tenant | None = None
+        self.alone = True
 
     def has_room(self) -> bool:
         """Whether this turn of the loop has time left."""
         return self.spent_ms < TURN_WORK_MS
 
     def turn_ended(self) -> None:
-        """The next turn of the loop begins. With nobody or only one waiting, the next round begins as well."""
+        """The next turn of the loop begins; and the next round, if nobody waits, or only who was alone in this turn."""
+        waiting = len(self.early) + len(self.late)
+        if not waiting or (waiting == 1 and self.alone and self.served in (*self.early, *self.late)):
+            self.rounds += 1
         self.spent_ms = 0.0
         self.turn += 1
-        if len(self.early) + len(self.late) <= 1:
-            self.rounds += 1
+        self.served = None
+        self.alone = True
 
 
 class Tenant(Line[Any]):
@@ -176,7 +183,8 @@ class Tenant(Line[Any]):
     def refresh(self) -> None:
         """Takes in what has changed since it was last looked at, which must be done in each turn of the loop."""
         group = self.group
-        group.renew(self)
-        if len(self.early) + len(self.late) <= 1:
+        if self.round != group.rounds:
+            group.renew(self)
+        if not self.late:
             self.rounds += group.turn - self.turn
         self.turn = group.turn

@@ -37,7 +37,7 @@ from penstock.node.limits import (
     LONG_REQUESTS_OF_TENANT_MAX,
     TURN_WORK_MS,
 )
-from penstock.node.line import Group, Tenant
+from penstock.node.line import Tenant
 from penstock.node.places import Places
 from penstock.node.tenants import Tenants
 
@@ -70,7 +70,7 @@ class Turns:
         left: called with a leaving connection when all its frames are executed, or too many are leaving.
         controller_listeners: the listeners of nodes alone.
 
-    Attributes: `tenants`, which knows whose connections are.
+    Attributes: `spent_ms`, how long requests have executed in this turn of the loop; `tenants`, whose they are.
     """
 
     def __init__(
@@ -87,8 +87,9 @@ class Turns:
         self._clock_ms = clock_ms
         self._left = left
         self._leaving: dict[Connection, None] = {}
+        self.spent_ms = 0.0
         self.tenants = Tenants(controller_listeners)
-        self._groups: tuple[Group, Group] = (self.tenants.nodes, self.tenants.clients)
+        self._nodes, self._clients = self.tenants.nodes, self.tenants.clients
         self._places = {
             self.tenants.nodes: Places(LONG_REQUESTS_MAX, LONG_REQUESTS_MAX),
             self.tenants.clients: Places(LONG_REQUESTS_MAX, LONG_REQUESTS_OF_TENANT_MAX),
@@ -97,14 +98,8 @@ class Turns:
     @property
     def waiting(self) -> bool:
         """Whether a connection waits for its turn."""
-        nodes, clients = self._groups
-        return nodes.waits or clients.waits
-
-    @property
-    def spent_ms(self) -> float:
-        """How long requests have executed in this turn of the loop."""
-        nodes, clients = self._groups
-        return nodes.spent_ms + clients.spent_ms
+        nodes, clients = self._nodes, self._clients
+        return bool(clients.early or clients.late or nodes.early or nodes.late)
 
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Executes a frame now, or when its turn comes."""
@@ -183,14 +178,15 @@ class Turns:
 
     def serve(self) -> None:
         """Serves connections in line, those of nodes first."""
-        for group in self._groups:
+        for group in (self._nodes, self._clients):
             if group.waits:
                 group.serve(self._visit_tenant, group.has_room)
 
     def turn_ended(self) -> None:
         """Begins the next turn of the loop. The call may be omitted after a turn that spent nothing."""
-        for group in self._groups:
-            group.turn_ended()
+        self.spent_ms = 0.0
+        self._clients.turn_ended()
+        self._nodes.turn_ended()
 
     def _may_go_on(self, connection: Connection) -> bool:
         tenant = self._tenant_of(connection)
@@ -211,7 +207,12 @@ class Turns:
         share_ms = spent_ms + size_bytes * SHARE_MS_PER_BYTE
         connection.share_ms -= share_ms
         tenant.share_ms -= share_ms
-        tenant.group.spent_ms += spent_ms
+        group = tenant.group
+        group.spent_ms += spent_ms
+        self.spent_ms += spent_ms
+        if group.served is not tenant:
+            group.alone = group.served is None
+            group.served = tenant
         if connection.tenant is not tenant and connection.tenant is not None:
             connection.tenant.share_ms -= share_ms
         if connection.time_usage is not None:
