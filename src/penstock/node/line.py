@@ -125,16 +125,15 @@ class Group(Line["Tenant"]):
     """Tenants that share what the loop has for them in each of its turns.
 
     Attributes:
-        spent_ms: how long their requests have executed in this turn of the loop. turn: its number.
+        spent_ms: how long their requests have executed in this turn of the loop.
         served: whose was the last of them. alone: all were of the same tenant.
     """
 
-    __slots__ = ("alone", "served", "spent_ms", "turn")
+    __slots__ = ("alone", "served", "spent_ms")
 
     def __init__(self) -> None:
         super().__init__(TENANT_SHARE_MS)
         self.spent_ms = 0.0
-        self.turn = 0
         self.served: Tenant | None = None
         self.alone = True
 
@@ -144,22 +143,28 @@ class Group(Line["Tenant"]):
 
     def turn_ended(self) -> None:
         """The next turn of the loop begins; and the next round, if nobody waits, or only who was alone in this turn."""
-        waiting = len(self.early) + len(self.late)
-        if not waiting or (waiting == 1 and self.alone and self.served in (*self.early, *self.late)):
+        early, late = self.early, self.late
+        waiting = len(early) + len(late)
+        if not waiting or (waiting == 1 and self.alone and self.served is (early or late)[0]):
             self.rounds += 1
         self.spent_ms = 0.0
-        self.turn += 1
         self.served = None
         self.alone = True
 
+    def renew(self, member: Tenant) -> None:
+        """Gives a tenant its shares, and if none of its connections has used up its own, these theirs."""
+        passed = self.rounds - member.round
+        if not member.late:
+            member.rounds += passed
+        share_ms = member.share_ms + passed * TENANT_SHARE_MS
+        member.share_ms = share_ms if share_ms < TENANT_SHARE_MS else TENANT_SHARE_MS
+        member.round = self.rounds
+
 
 class Tenant(Line[Any]):
-    """A line of connections, and itself a member of its group's.
+    """A line of connections, and itself a member of its group's. `connections`: how many it has."""
 
-    Attributes: `connections`, how many it has; `turn`: the latest one of the loop in which it was looked at.
-    """
-
-    __slots__ = ("connections", "group", "in_line", "key", "round", "share_ms", "turn")
+    __slots__ = ("connections", "group", "in_line", "key", "round", "share_ms")
 
     def __init__(self, key: Key, group: Group) -> None:
         super().__init__(CONNECTION_SHARE_MS)
@@ -169,7 +174,6 @@ class Tenant(Line[Any]):
         self.round = group.rounds
         self.share_ms: float = TENANT_SHARE_MS
         self.in_line = False
-        self.turn = group.turn
 
     @property
     def closed(self) -> bool:
@@ -179,12 +183,3 @@ class Tenant(Line[Any]):
     def has_room(self) -> bool:
         """Whether it may go on now."""
         return self.share_ms > 0 and self.group.spent_ms < TURN_WORK_MS
-
-    def refresh(self) -> None:
-        """Takes in what has changed since it was last looked at, which must be done in each turn of the loop."""
-        group = self.group
-        if self.round != group.rounds:
-            group.renew(self)
-        if not self.late:
-            self.rounds += group.turn - self.turn
-        self.turn = group.turn

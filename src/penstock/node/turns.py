@@ -107,8 +107,8 @@ class Turns:
         if tenant is None:
             tenant = self.tenants.arrived(connection)
         group = tenant.group
-        if tenant.turn != group.turn:
-            tenant.refresh()
+        if tenant.round != group.rounds:
+            group.renew(tenant)
         if connection.round != tenant.rounds:
             tenant.renew(connection)
         early = group.early
@@ -185,8 +185,9 @@ class Turns:
     def turn_ended(self) -> None:
         """Begins the next turn of the loop. The call may be omitted after a turn that spent nothing."""
         self.spent_ms = 0.0
-        self._clients.turn_ended()
-        self._nodes.turn_ended()
+        for group in (self._clients, self._nodes):
+            if group.spent_ms:
+                group.turn_ended()
 
     def _may_go_on(self, connection: Connection) -> bool:
         tenant = self._tenant_of(connection)
@@ -198,8 +199,8 @@ class Turns:
 
     def _tenant_of(self, connection: Connection) -> Tenant:
         tenant = connection.tenant or self.tenants.arrived(connection)
-        if tenant.turn != tenant.group.turn:
-            tenant.refresh()
+        if tenant.round != tenant.group.rounds:
+            tenant.group.renew(tenant)
         return tenant
 
     def _charge(self, connection: Connection, tenant: Tenant, spent_ms: float, size_bytes: int) -> None:
@@ -223,8 +224,8 @@ class Turns:
 
         Returns whether it waits for more with the rest of its share.
         """
-        if tenant.turn != tenant.group.turn:
-            tenant.refresh()
+        if tenant.round != tenant.group.rounds:
+            tenant.group.renew(tenant)
         served = False
         try:
             tenant.serve(self._visit, lambda: tenant.has_room)
