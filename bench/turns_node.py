@@ -17,8 +17,8 @@ from penstock.node.effects import Run, Send
 from penstock.node.turns import Turns
 from penstock.security.authorizer import Principal
 
-PASSES = 5
-REQUESTS = 10_000
+PASSES = 25
+REQUESTS = 2_000
 CONNECTIONS, FRAMES, TENANTS = 50, 4, 8
 GREEDY_CONNECTIONS = 200
 WAITING = 30

@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.node.limits import CONNECTION_SHARE_MS, TENANT_SHARE_MS, TURN_WORK_MS
 
+ROUND_MS = CONNECTION_SHARE_MS / 2
 NOBODY: Final[deque[Any]] = deque(maxlen=0)
 """Stands for a queue in which nobody is: an empty deque takes 600 bytes, and nearly all are empty."""
 
@@ -125,30 +126,37 @@ class Group(Line["Tenant"]):
     """Tenants that share what the loop has for them in each of its turns.
 
     Attributes:
-        spent_ms: how long their requests have executed in this turn of the loop.
-        served: whose was the last of them. alone: all were of the same tenant.
+        spent_ms: what their requests have used of shares in this turn of the loop.
+        served: whose was the last of them. alone: nobody else's have executed in this turn.
     """
 
-    __slots__ = ("alone", "served", "spent_ms")
+    __slots__ = ("_of_round_ms", "alone", "served", "spent_ms")
 
     def __init__(self) -> None:
         super().__init__(TENANT_SHARE_MS)
         self.spent_ms = 0.0
         self.served: Tenant | None = None
         self.alone = True
+        self._of_round_ms = 0.0
 
     def has_room(self) -> bool:
         """Whether this turn of the loop has time left."""
         return self.spent_ms < TURN_WORK_MS
 
     def turn_ended(self) -> None:
-        """The next turn of the loop begins; and the next round, if nobody waits, or only who was alone in this turn."""
+        """The next turn of the loop begins; and the next round, if nobody waits, or only who was alone in this turn.
+
+        While nobody waits, that need not be in each turn: nobody has used up a share yet.
+        """
         early, late = self.early, self.late
-        waiting = len(early) + len(late)
-        if not waiting or (waiting == 1 and self.alone and self.served is (early or late)[0]):
+        if not early and not late:
+            self._of_round_ms += self.spent_ms
+            if self._of_round_ms >= ROUND_MS:
+                self._of_round_ms = 0.0
+                self.rounds += 1
+        elif self.alone and len(early) + len(late) == 1 and self.served is (early or late)[0]:
             self.rounds += 1
         self.spent_ms = 0.0
-        self.served = None
         self.alone = True
 
     def renew(self, member: Tenant) -> None:

@@ -7,10 +7,10 @@ line of all. So a client that asks for little is answered at once however much o
 connections gets no more for that, and who is alone may use the whole loop.
 
 What counts is the time that requests execute, and the bytes that they bring and get: BYTES_PER_SHARE_MS of them cost
-what a millisecond does, since writing, reading and sending them is done elsewhere.
+what a millisecond does, since writing, reading and sending them takes time elsewhere.
 
-One turn of the loop executes for TURN_WORK_MS, then answers leave and other events are handled. Tenants that find no
-time left in a turn, but have some of their share, are served before those that used theirs up; and nothing
+One turn of the loop executes what costs TURN_WORK_MS, then answers leave and other events are handled. Tenants that
+find nothing left of a turn, but have some of their share, are served before those that used theirs up; and nothing
 executes on arrival while another tenant stands first that has more left. The nodes of the cluster have a turn of their
 own, as long, which comes first: whatever clients ask for, replication goes on.
 
@@ -70,7 +70,7 @@ class Turns:
         left: called with a leaving connection when all its frames are executed, or too many are leaving.
         controller_listeners: the listeners of nodes alone.
 
-    Attributes: `spent_ms`, how long requests have executed in this turn of the loop; `tenants`, whose they are.
+    Attributes: `tenants`, which knows whose connections are.
     """
 
     def __init__(
@@ -87,7 +87,6 @@ class Turns:
         self._clock_ms = clock_ms
         self._left = left
         self._leaving: dict[Connection, None] = {}
-        self.spent_ms = 0.0
         self.tenants = Tenants(controller_listeners)
         self._nodes, self._clients = self.tenants.nodes, self.tenants.clients
         self._places = {
@@ -100,6 +99,11 @@ class Turns:
         """Whether a connection waits for its turn."""
         nodes, clients = self._nodes, self._clients
         return bool(clients.early or clients.late or nodes.early or nodes.late)
+
+    @property
+    def spent_ms(self) -> float:
+        """What requests of clients have used of shares in this turn of the loop; if there was none, those of nodes."""
+        return self._clients.spent_ms or self._nodes.spent_ms
 
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Executes a frame now, or when its turn comes."""
@@ -127,7 +131,15 @@ class Turns:
         clock_ms = self._clock_ms
         started_ms = clock_ms()
         self._execute(connection, frame)
-        self._charge(connection, tenant, clock_ms() - started_ms, len(frame))
+        spent_ms = clock_ms() - started_ms  # as `_charge`, whose call alone costs as much
+        share_ms = spent_ms + len(frame) * SHARE_MS_PER_BYTE
+        connection.share_ms -= share_ms
+        tenant.share_ms -= share_ms
+        group.spent_ms += share_ms
+        if group.served is not tenant or connection.tenant is not tenant:
+            self._served(connection, tenant, share_ms)
+        if connection.time_usage is not None:
+            connection.time_usage.spent_ms += spent_ms
 
     def begin(self, connection: Connection, steps: Steps, *, needs_place: bool = True) -> None:
         """Does the first step of long work now, and the others, if there are any, in later turns of the connection."""
@@ -184,10 +196,10 @@ class Turns:
 
     def turn_ended(self) -> None:
         """Begins the next turn of the loop. The call may be omitted after a turn that spent nothing."""
-        self.spent_ms = 0.0
-        for group in (self._clients, self._nodes):
-            if group.spent_ms:
-                group.turn_ended()
+        if self._clients.spent_ms:
+            self._clients.turn_ended()
+        if self._nodes.spent_ms:
+            self._nodes.turn_ended()
 
     def _may_go_on(self, connection: Connection) -> bool:
         tenant = self._tenant_of(connection)
@@ -208,16 +220,20 @@ class Turns:
         share_ms = spent_ms + size_bytes * SHARE_MS_PER_BYTE
         connection.share_ms -= share_ms
         tenant.share_ms -= share_ms
+        tenant.group.spent_ms += share_ms
+        if tenant.group.served is not tenant or connection.tenant is not tenant:
+            self._served(connection, tenant, share_ms)
+        if connection.time_usage is not None:
+            connection.time_usage.spent_ms += spent_ms
+
+    def _served(self, connection: Connection, tenant: Tenant, share_ms: float) -> None:
+        """Notes whose turn it was, and counts the work for who the client has turned out to be."""
         group = tenant.group
-        group.spent_ms += spent_ms
-        self.spent_ms += spent_ms
         if group.served is not tenant:
-            group.alone = group.served is None
+            group.alone = group.alone and group.served is None
             group.served = tenant
         if connection.tenant is not tenant and connection.tenant is not None:
             connection.tenant.share_ms -= share_ms
-        if connection.time_usage is not None:
-            connection.time_usage.spent_ms += spent_ms
 
     def _visit_tenant(self, tenant: Tenant) -> bool:
         """Serves connections of a tenant until none waits, or its share or the turn is used up.
