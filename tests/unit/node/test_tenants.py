@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -247,6 +249,28 @@ def test_nothing_is_kept_of_tenants_without_connections() -> None:
         tenants.left(connection)
         tenants.left(connection)
     assert (tenants.kept, tenants.client_ids) == ({}, {})
+
+
+def test_20_000_client_ids_take_1_kib_each_and_nothing_when_they_are_gone() -> None:
+    count = 20_000
+    tenants = Tenants()
+    connections = [connection_of(number, f"10.0.{number >> 8}.{number & 255}") for number in range(count)]
+    names = [f"client-{number}" for number in range(count)]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for connection, name in zip(connections, names, strict=True):
+            tenants.named(connection, name)
+        assert len(tenants.kept) == count
+        assert tracemalloc.get_traced_memory()[0] <= 1_024 * count
+        for connection in connections:
+            tenants.left(connection)
+        connections.clear()
+        del connection
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] <= 128 * count, "dicts keep their size for a while"
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", CONTROLLER])
