@@ -12,6 +12,7 @@ from support.logins import logged_in, secured
 from support.requests import batch, fetch, list_offsets, produce, wanted
 
 from penstock.log.disk import FileSlice
+from penstock.node.cold_reads import ColdRead
 from penstock.node.connection import Connection
 from penstock.node.limits import (
     BYTES_PER_SHARE_MS,
@@ -322,3 +323,22 @@ def test_who_may_fetch_as_a_follower_is_a_node(allowed: bool) -> None:
         node.acls.refused = lambda operation, resource, name: True
     client.ask(request, 11)
     assert (tenant_of(node, client)[0] == NODES) == allowed
+
+
+@pytest.mark.parametrize("node_asks", [False, True])
+def test_a_cold_read_waits_in_a_lane_in_its_tenants_turn(node_asks: bool) -> None:
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    client.ask(produce("t", batch(b"x" * 100)), 9, "web")
+    if node_asks:
+        node.broker.dispatcher.turns.tenants.is_node(node.broker.connections[client.number])
+    node.disks[0].cold = True
+    node.held = lambda operation: isinstance(operation, ColdRead)
+    client.send(list_offsets("t", (0, 1)), 7, "web")
+    (read,) = node.waiting_operations
+    assert (read.tenant, read.size_bytes > 0) == (None if node_asks else (CLIENT_ID, "web"), True)
+    assert node.broker.tenant_of(client.number) == read.tenant
+    node.let_go()
+    node.settle()
+    assert client.receive().topics[0].partitions[0].error_code == 0
