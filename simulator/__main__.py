@@ -25,6 +25,7 @@ from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import HASH_SEEDS, Outcome, Task, run_all
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
+from simulator.quotas.tenants import TENANT_SCENARIOS
 from simulator.secured.scenarios import SECURED_SCENARIOS
 from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
 from simulator.worlds import WORLDS, seed_range
@@ -33,7 +34,7 @@ FAMILIES = {
     "clusters": (*SCENARIOS, *COMPACTED_SCENARIOS),
     "consumers": tuple(GROUP_SCENARIOS),
     "transactional": tuple(TRANSACTION_SCENARIOS),
-    "users": (*SECURED_SCENARIOS, *QUOTA_SCENARIOS),
+    "users": (*SECURED_SCENARIOS, *QUOTA_SCENARIOS, *TENANT_SCENARIOS),
 }
 """Scenarios that are run by one name, one after the other."""
 

@@ -3,8 +3,8 @@
 `log` is log directories alone, `raft` a metadata quorum alone (`raft-full` one whose disks run full), `node` a whole
 node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), of one with compacted
 topics (`simulator.compacted.scenarios`), of one with consumer groups (`simulator.groups.scenarios`), of one with
-transactions (`simulator.transactions.scenarios`), of one with users and ACLs (`simulator.secured.scenarios`), or of
-one with client quotas (`simulator.quotas.scenarios`).
+transactions (`simulator.transactions.scenarios`), of one with users and ACLs (`simulator.secured.scenarios`), of one
+with client quotas (`simulator.quotas.scenarios`), or of one that tenants share (`simulator.quotas.tenants`).
 A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
 """
 
@@ -24,6 +24,7 @@ from simulator.groups.world import GroupWorld
 from simulator.log.world import LogWorld
 from simulator.node.world import NodeWorld
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
+from simulator.quotas.tenants import TENANT_SCENARIOS, TenantWorld
 from simulator.quotas.world import QuotaWorld
 from simulator.raft.world import RaftWorld
 from simulator.secured.scenarios import SECURED_SCENARIOS
@@ -63,6 +64,11 @@ def quota_world(scenario: Scenario) -> Callable[[int], Simulation]:
     return lambda seed: QuotaWorld(seed, scenario).run()
 
 
+def tenant_world(scenario: Scenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario with tenants."""
+    return lambda seed: TenantWorld(seed, scenario).run()
+
+
 WORLDS: dict[str, Callable[[int], Simulation]] = {
     "log": lambda seed: LogWorld(seed).run(),
     "node": lambda seed: NodeWorld(seed).run(),
@@ -73,6 +79,7 @@ WORLDS: dict[str, Callable[[int], Simulation]] = {
     **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},
     **{name: secured_world(scenario) for name, scenario in SECURED_SCENARIOS.items()},
     **{name: quota_world(scenario) for name, scenario in QUOTA_SCENARIOS.items()},
+    **{name: tenant_world(scenario) for name, scenario in TENANT_SCENARIOS.items()},
     **{name: transaction_world(scenario) for name, scenario in TRANSACTION_SCENARIOS.items()},
 }
 SEEDS_MAX = 10_000_000

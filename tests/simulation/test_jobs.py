@@ -16,6 +16,7 @@ from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import SAME_TRACE, run_all
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
+from simulator.quotas.tenants import TENANT_SCENARIOS
 from simulator.secured.scenarios import SECURED_SCENARIOS
 from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
 from simulator.world.checks import Violation
@@ -117,6 +118,7 @@ def test_what_simulated_nodes_log_stays_off_the_terminal() -> None:
 def test_the_page_about_the_simulator_tells_every_scenario() -> None:
     scenarios = (*SCENARIOS.values(), *COMPACTED_SCENARIOS.values(), *GROUP_SCENARIOS.values())
     scenarios += (*TRANSACTION_SCENARIOS.values(), *SECURED_SCENARIOS.values(), *QUOTA_SCENARIOS.values())
+    scenarios += tuple(TENANT_SCENARIOS.values())
     rows = [f"| `{each.name}` | {each.doc} |" for each in scenarios]
     told = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     assert told == rows

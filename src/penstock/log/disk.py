@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -181,9 +181,14 @@ class Operation(ABC):
         inline: whether the shell may run it on the loop when the disk is healthy (small appends to the page cache);
             otherwise it always goes to the lane (fsync, roll, unlink, reads from a cold file).
         owner: told how it ended.
+        tenant, size_bytes: for whom it reads, and how much: tenants take turns for the threads of a lane. None: it is
+            the node's own work. Where several of an order run together, the first one's counts.
     """
 
     __slots__ = ("directory", "inline", "order", "owner")
+
+    tenant: Hashable = None
+    size_bytes: int = 0
 
     def __init__(self, directory: int, order: str, owner: OperationOwner, *, inline: bool = False) -> None:
         self.directory = directory

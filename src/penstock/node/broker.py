@@ -19,7 +19,7 @@ are given up, connections closed, logs flushed, closed and marked clean, and las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from random import Random
 from types import MethodType
 from typing import Any
@@ -364,6 +364,11 @@ class Broker:
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         """Asked before a client's connection is accepted: after how many ms it is closed instead; 0: never."""
         return self.quotas.connection_delay_ms(address, now_ms)
+
+    def tenant_of(self, connection: int) -> Hashable:
+        """In whose turn of a lane bytes for a connection are read; None: in the node's own."""
+        found = self.connections.get(connection)
+        return None if found is None else self.dispatcher.turns.tenants.of(found)
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
         """Handles one frame, without its length prefix, in a writable buffer; keeps views of it while they are needed.

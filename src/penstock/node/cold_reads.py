@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from penstock.errors import NotResident
@@ -12,11 +12,13 @@ from penstock.log.disk import Disk, Operation
 class ColdRead(Operation):
     """Reads a missing range into memory. `owner` continues afterwards."""
 
-    __slots__ = ("missing",)
+    __slots__ = ("missing", "size_bytes", "tenant")
 
-    def __init__(self, missing: NotResident, owner: Waiter, connection: int) -> None:
+    def __init__(self, missing: NotResident, owner: Waiter, connection: int, tenant: Hashable) -> None:
         super().__init__(missing.directory, f"read for connection {connection}", owner)
         self.missing = missing
+        self.tenant = tenant
+        self.size_bytes = missing.length
 
     def run(self, disk: Disk) -> Any:
         return self.missing.read(disk)

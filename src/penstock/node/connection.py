@@ -14,22 +14,25 @@ import ipaddress
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.config.server import Settings
 from penstock.errors import NotResident
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
-from penstock.node.limits import ROUND_SHARE_MS
+from penstock.node.limits import CONNECTION_SHARE_MS
 from penstock.node.login import Login
 from penstock.quota.usages import Usage
 from penstock.security.authorizer import ANONYMOUS, Principal
 from penstock.security.certificates import Shown
 
 if TYPE_CHECKING:
+    from penstock.node.line import Tenant
     from penstock.node.timers import Timer
 
 Steps = Iterator[NotResident | None]
 """Long work: yields None after a step, or what it needs in memory for the next one."""
+UNNAMED: Final = object()
+"""Stands for the client id of a connection that has sent no request yet as who it is."""
 
 
 class InFlight(Protocol):
@@ -54,6 +57,8 @@ class Connection:
         closed: it has been closed or lost; answers to it are dropped.
         round, share_ms, in_line, work: for `penstock.node.turns`: the round in which it last got a share, the
             rest of that share, whether it waits for its turn, and its long work that can go on.
+        tenant: in whose turn its requests execute; None before the first. named: the client id of the latest request,
+            or what is none if its tenant is to be found anew (`penstock.node.tenants`).
         address: the peer's address as Java writes it, which is what ACLs say: `127.0.0.1`, `0:0:0:0:0:0:0:1`.
         client_host: the same as Kafka shows it, with a slash: `/127.0.0.1`.
         time_usage: what the work of its latest request counts for, if its client may take the loop's time only so much.
@@ -81,8 +86,10 @@ class Connection:
     waiting: deque[memoryview] = field(default_factory=deque)
     work: deque[Work] = field(default_factory=deque)
     round: int = 0
-    share_ms: float = ROUND_SHARE_MS
+    share_ms: float = CONNECTION_SHARE_MS
     in_line: bool = False
+    tenant: Tenant | None = None
+    named: object = UNNAMED
     frame_bytes: int = 0
     holds: int = 0
     paused: bool = False
@@ -173,12 +180,15 @@ def java_address(host: str) -> str:
 
 
 class Work:
-    """Long work of a connection, after its first step. `needs_place`: it counts towards LONG_REQUESTS_MAX."""
+    """Long work of a connection, after its first step.
 
-    __slots__ = ("connection", "has_place", "needs_place", "steps")
+    `needs_place`: it counts towards LONG_REQUESTS_MAX. `place`: the tenant among whose work it is counted, while it is.
+    """
+
+    __slots__ = ("connection", "needs_place", "place", "steps")
 
     def __init__(self, connection: Connection, steps: Steps, *, needs_place: bool) -> None:
         self.connection = connection
         self.steps = steps
         self.needs_place = needs_place
-        self.has_place = False
+        self.place: Tenant | None = None

@@ -26,9 +26,9 @@ from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
 from penstock.node.channel import Channel, answer_in
-from penstock.node.client_quotas import ClientQuotas
+from penstock.node.client_quotas import NODES_ONLY, ClientQuotas
 from penstock.node.cold_reads import ColdRead, Waiter
-from penstock.node.connection import Connection, Steps, Work
+from penstock.node.connection import UNNAMED, Connection, Steps, Work
 from penstock.node.controller import ControllerNode
 from penstock.node.effects import Run
 from penstock.node.exit import Exit
@@ -36,6 +36,7 @@ from penstock.node.gate import Gate
 from penstock.node.identities import Identities
 from penstock.node.journal import Journal
 from penstock.node.limits import STEPPED_FRAME_BYTES
+from penstock.node.login import LoginState
 from penstock.node.logins import Logins
 from penstock.node.purgatory import Purgatory
 from penstock.node.request import (
@@ -110,7 +111,13 @@ class Dispatcher:
         self._read_failed = read_failed
         self._request_timeout_ms = request_timeout_ms
         self.served = served
-        self.turns = Turns(self.execute, self._read_for_work, work_ms, self.abandon)
+        self.turns = Turns(
+            self.execute,
+            self._read_for_work,
+            work_ms,
+            self.abandon,
+            controller_listeners=served.controller_listeners,
+        )
         self.exit = Exit(scheduler, self.turns, self.close, served, quotas=quotas, audit=audit)
         self.logins = Logins(
             scheduler,
@@ -134,9 +141,22 @@ class Dispatcher:
     def received(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         """Executes a frame now, or when its turn comes."""
         connection.frame_bytes += len(frame)
+        if connection.named is UNNAMED and not self._introduced(connection, frame):
+            return
         self.turns.execute(connection, frame)
         if not connection.closed:
             connection.pause_if_full(self._scheduler.effects)
+
+    def _introduced(self, connection: Connection, frame: memoryview) -> bool:
+        """Finds in whose turn a client's first frame executes, which tells its client id. False: it is unreadable."""
+        if not connection.in_line and (connection.login is None or connection.login.state is LoginState.DONE):
+            try:
+                header, _ = decode_request_header(frame)
+                self.turns.tenants.named(connection, header.client_id)
+            except Exception as error:
+                self._unreadable(connection, error)
+                return False
+        return True
 
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Decodes one frame and runs its handler."""
@@ -147,6 +167,8 @@ class Dispatcher:
             return
         try:
             header, position = decode_request_header(frame)
+            if header.client_id != connection.named:
+                self.turns.tenants.named(connection, header.client_id)
             handler = self.served[connection.listener].get(header.api_key)
             version = header.api_version
             if handler is None:
@@ -248,6 +270,8 @@ class Dispatcher:
             needs = handler.needs
             if needs is not None and not self._gate.allows(request, needs):
                 return self.exit.refusal(request, needs.refusal, needs.refusal.name)
+            if needs in NODES_ONLY:
+                self.turns.tenants.is_node(request.connection)
             return handler.handle(request, now_ms)
         except Exception as error:
             return self._raised(request, error, now_ms)
@@ -397,7 +421,8 @@ class Dispatcher:
             self._scheduler.when_open(missing, go_on)
             return
         self.cold_reads += 1
-        self._scheduler.emit(Run(ColdRead(missing, Waiter(go_on, broke, self._read_failed), connection.id)))
+        waiter, tenant = Waiter(go_on, broke, self._read_failed), self.turns.tenants.of(connection)
+        self._scheduler.emit(Run(ColdRead(missing, waiter, connection.id, tenant)))
 
     def _never_resident(self, request: Request[Any]) -> Outcome:
         name = request.handler.key.name

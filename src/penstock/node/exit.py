@@ -57,10 +57,14 @@ class Exit:
             self._mute(request.connection, now_ms + delay_ms)
 
     def holds_back(self, request: Request[Any], size_bytes: int, now_ms: int) -> bool:
-        """Whether a fetch that found so much is to be answered with nothing, because of its client's quota."""
+        """Whether a fetch that found so much is to be answered with nothing, because of its client's quota. If not,
+        what it found counts for whose turn it is.
+        """
         delay_ms = self.quotas.fetch_delay_ms(request, size_bytes, now_ms)
         if delay_ms:
             self._mute(request.connection, now_ms + delay_ms)
+        else:
+            self._turns.brought(request.connection, size_bytes)
         return delay_ms > 0
 
     def answer(self, request: Request[Any], answer: Message | Kept | None, now_ms: int) -> None:

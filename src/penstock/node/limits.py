@@ -10,11 +10,19 @@ from penstock.config.values import KiB, MiB
 TURN_WORK_MS = 5
 """How long requests are executed in one turn of the loop, whose callbacks plan to run no longer; what exceeds it is
 executed in the next."""
-ROUND_SHARE_MS = 2
-"""What the requests of one connection may take before those of all others that wait have had as much."""
+TENANT_SHARE_MS = 5
+"""What the requests of one tenant may take before those of all other tenants that wait have had as much."""
+CONNECTION_SHARE_MS = 2
+"""What the requests of one connection may take before those of all others of its tenant that wait have had as much."""
+BYTES_PER_SHARE_MS = 2 * MiB
+"""Bytes that a client sends or gets that count as a millisecond of its shares, beside the time for the request."""
+CLIENT_IDS_PER_ADDRESS_MAX = 8
+"""Client ids of anonymous clients of one address that have turns of their own; further ones share one."""
 LONG_REQUESTS_MAX = 8
 """Requests that take more than one step and are under way; further ones wait, each in no more memory than its frame
-and one step take."""
+and one step take. As many again of nodes."""
+LONG_REQUESTS_OF_TENANT_MAX = 4
+"""Of them, those of one tenant, so that others find a place; further ones wait."""
 STEPPED_FRAME_BYTES = 32 * KiB
 """Frames beyond this size are decoded in steps."""
 PARTITIONS_PER_STEP = 100

@@ -2,12 +2,12 @@
 
 They read keys and replay caches, and those of this node's own logins may wait for a KDC. The lane has a few threads, so
 as many steps run at once; those of own logins run one after the other, so that a KDC that does not answer leaves the
-other threads to clients.
+other threads to clients. Clients' steps are taken by turns of their addresses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from penstock.log.disk import Disk, Operation
@@ -24,12 +24,15 @@ Ended = Callable[[bytes | LoginFailed, int], None]
 class LoginStep(Operation):
     """Runs a step, unless nobody waits for it any more."""
 
-    __slots__ = ("step", "wanted")
+    __slots__ = ("step", "tenant", "wanted")
 
-    def __init__(self, order: str, step: Slow, ended: Ended, wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self, order: str, step: Slow, ended: Ended, wanted: Callable[[], bool], tenant: Hashable = None
+    ) -> None:
         super().__init__(LOGIN_LANE, order, Stepped(ended))
         self.step = step
         self.wanted = wanted
+        self.tenant = tenant
 
     def run(self, disk: Disk) -> Any:
         if not self.wanted():

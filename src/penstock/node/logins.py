@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config.oauthbearer import KeySource
 from penstock.errors import ErrorCode, NotResident, ProtocolError
+from penstock.node.connection import UNNAMED
 from penstock.node.effects import Chunk, LetIn, Run
 from penstock.node.exit import Exit
 from penstock.node.identities import Identities
@@ -301,7 +302,8 @@ class Logins:
         self._steps += 1
         self._hold(connection)
         order = f"login of connection {connection.id}"
-        self._scheduler.effects.append(Run(LoginStep(order, answer, stepped, lambda: not connection.closed)))
+        tenant = None if connection.tenant is None else connection.tenant.key
+        self._scheduler.effects.append(Run(LoginStep(order, answer, stepped, lambda: not connection.closed, tenant)))
         return LATER
 
     def _lifetime_ms(self, connection: Connection, login: Login, server: SaslServer) -> int:
@@ -352,7 +354,7 @@ class Logins:
         login.mechanism = server.mechanism
         login.server = None
         self._disarm(login)
-        connection.principal = principal
+        connection.principal, connection.named = principal, UNNAMED
         login.counters.succeeded(again=login.again, knows_lifetimes=login.knows_lifetimes)
         if not login.again:
             self._scheduler.effects.append(LetIn(connection.id))

@@ -324,7 +324,7 @@ class BoundHandler:
 
 
 class Served(dict[str, Mapping[int, BoundHandler]]):
-    """The APIs that a node serves on each of its listeners, by key; a controller listener has the controller's APIs."""
+    """The APIs that a node serves on each of its listeners, by key; `controller_listeners` have the controller's."""
 
     def __init__(self, node: Node, handlers: Iterable[Handler[Node]], controller_listeners: Collection[str]) -> None:
         super().__init__()
@@ -332,10 +332,10 @@ class Served(dict[str, Mapping[int, BoundHandler]]):
             {handler.number: handler.of(node, kind) for handler in handlers if kind in handler.api.listeners}
             for kind in ("broker", "controller")
         )
-        self._controller_listeners = controller_listeners
+        self.controller_listeners = controller_listeners
 
     def __missing__(self, listener: str) -> Mapping[int, BoundHandler]:
-        found = self[listener] = self.controller if listener in self._controller_listeners else self.broker
+        found = self[listener] = self.controller if listener in self.controller_listeners else self.broker
         return found
 
 

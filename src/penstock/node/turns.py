@@ -1,33 +1,47 @@
-"""Whose turn it is: connections share the loop by the time that their requests take.
+"""Whose turn it is: tenants share the loop by what their requests take, and the connections of a tenant its share.
 
-Time is divided into *rounds*. In each round a connection may use ROUND_SHARE_MS: its frames execute on arrival while it
-has some of that left. Afterwards they wait, and the connection stands in line with others like it; when all in line had
-their turn, the next round begins. A connection that used more than its share, by a request that could not be
-interrupted, pays with its shares of later rounds; unused shares are not saved up. So a client that asks for little is
-answered at once however much others ask for, and a connection that is alone may use the whole loop.
+Time is divided into *rounds*, in which each tenant (`penstock.node.tenants`) may use TENANT_SHARE_MS, and each of its
+connections CONNECTION_SHARE_MS of that (`penstock.node.line` says how). Frames execute on arrival while connection and
+tenant have some of that left; afterwards they wait, and the connection stands in its tenant's line, and that in the
+line of all. So a client that asks for little is answered at once however much others ask for, one that opens many
+connections gets no more for that, and who is alone may use the whole loop.
 
-One turn of the loop executes for TURN_WORK_MS, then answers leave and other events are handled. Connections that find
-no time left in a turn, but have some of their share, are served before those that used theirs up (like new flows before
-old ones in FQ-CoDel, RFC 8290); one of the latter is served in every turn.
+What counts is the time that requests execute, and the bytes that they bring and get: BYTES_PER_SHARE_MS of them cost
+what a millisecond does, since writing, reading and sending them takes time elsewhere.
+
+One turn of the loop executes what costs TURN_WORK_MS, then answers leave and other events are handled. Tenants that
+find nothing left of a turn, but have some of their share, are served before those that used theirs up; and nothing
+executes on arrival while another tenant stands first that has more left. The nodes of the cluster have a turn of their
+own, as long, which comes first: whatever clients ask for, replication goes on.
 
 Frames that have arrived are executed even if the other side has closed the connection since: a producer with acks=0 may
 send its records and close. Such connections are *leaving*, at most LEAVING_CONNECTIONS_MAX of them.
 
 Long work is a generator, done step by step in its connection's turns; the connection executes nothing else meanwhile.
-Work of more than a step has its message in memory, many times the size of its frame, so at most LONG_REQUESTS_MAX are
-under way at a time: others wait after their first step.
+At most LONG_REQUESTS_MAX of what takes more than a step are under way (`penstock.node.places`): others wait after their
+first step.
 
 The clock is given: the shell's measures time, the simulator's counts its readings. Its milliseconds measure work only.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from penstock.errors import NotResident
 from penstock.node.connection import Connection, Steps, Work
-from penstock.node.limits import LEAVING_CONNECTIONS_MAX, LONG_REQUESTS_MAX, ROUND_SHARE_MS, TURN_WORK_MS
+from penstock.node.limits import (
+    BYTES_PER_SHARE_MS,
+    LEAVING_CONNECTIONS_MAX,
+    LONG_REQUESTS_MAX,
+    LONG_REQUESTS_OF_TENANT_MAX,
+    TURN_WORK_MS,
+)
+from penstock.node.line import Tenant
+from penstock.node.places import Places
+from penstock.node.tenants import Tenants
+
+SHARE_MS_PER_BYTE = 1 / BYTES_PER_SHARE_MS
 
 DONE = object()
 COUNTED_READING_MS = 0.1
@@ -54,8 +68,9 @@ class Turns:
         read_first: has the data that long work needs read into memory, and then calls `resume` with the work.
         clock_ms: measures work, in milliseconds.
         left: called with a leaving connection when all its frames are executed, or too many are leaving.
+        controller_listeners: the listeners of nodes alone.
 
-    Attributes: `spent_ms`, how long requests have executed in this turn of the loop.
+    Attributes: `tenants`, which knows whose connections are.
     """
 
     def __init__(
@@ -64,35 +79,51 @@ class Turns:
         read_first: Callable[[Work, NotResident], None],
         clock_ms: Callable[[], float],
         left: Callable[[Connection], None],
+        *,
+        controller_listeners: Collection[str] = (),
     ) -> None:
         self._execute = execute
         self._read_first = read_first
         self._clock_ms = clock_ms
         self._left = left
         self._leaving: dict[Connection, None] = {}
-        self._round = 0
-        self._left_of_round = 0
-        self.spent_ms = 0.0
-        self._early: deque[Connection] = deque()
-        self._late: deque[Connection] = deque()
-        self._places = LONG_REQUESTS_MAX
-        self._without_place: deque[Work] = deque()
+        self.tenants = Tenants(controller_listeners)
+        self._nodes, self._clients = self.tenants.nodes, self.tenants.clients
+        self._places = {
+            self.tenants.nodes: Places(LONG_REQUESTS_MAX, LONG_REQUESTS_MAX),
+            self.tenants.clients: Places(LONG_REQUESTS_MAX, LONG_REQUESTS_OF_TENANT_MAX),
+        }
 
     @property
     def waiting(self) -> bool:
         """Whether a connection waits for its turn."""
-        return bool(self._early or self._late)
+        nodes, clients = self._nodes, self._clients
+        return bool(clients.early or clients.late or nodes.early or nodes.late)
+
+    @property
+    def spent_ms(self) -> float:
+        """What requests of clients have used of shares in this turn of the loop; if there was none, those of nodes."""
+        return self._clients.spent_ms or self._nodes.spent_ms
 
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Executes a frame now, or when its turn comes."""
-        if connection.round != self._round:
-            self._renew(connection)
+        tenant = connection.tenant
+        if tenant is None:
+            tenant = self.tenants.arrived(connection)
+        group = tenant.group
+        if tenant.round != group.rounds:
+            group.renew(tenant)
+        if connection.round != tenant.rounds:
+            tenant.renew(connection)
+        early = group.early
         if (
             connection.holds
             or connection.waiting
             or connection.in_line
             or connection.share_ms <= 0
-            or self.spent_ms >= TURN_WORK_MS
+            or tenant.share_ms <= 0
+            or group.spent_ms >= TURN_WORK_MS
+            or (early and early[0].share_ms > tenant.share_ms)
         ):
             connection.waiting.append(frame)
             self.proceed(connection)
@@ -100,7 +131,15 @@ class Turns:
         clock_ms = self._clock_ms
         started_ms = clock_ms()
         self._execute(connection, frame)
-        self._charge(connection, clock_ms() - started_ms)
+        spent_ms = clock_ms() - started_ms  # as `_charge`, whose call alone costs as much
+        share_ms = spent_ms + len(frame) * SHARE_MS_PER_BYTE
+        connection.share_ms -= share_ms
+        tenant.share_ms -= share_ms
+        group.spent_ms += share_ms
+        if group.served is not tenant or connection.tenant is not tenant:
+            self._served(connection, tenant, share_ms)
+        if connection.time_usage is not None:
+            connection.time_usage.spent_ms += spent_ms
 
     def begin(self, connection: Connection, steps: Steps, *, needs_place: bool = True) -> None:
         """Does the first step of long work now, and the others, if there are any, in later turns of the connection."""
@@ -124,12 +163,13 @@ class Turns:
         if not ready(connection):
             self._leave_if_idle(connection)
             return
-        if self._may_go_on(connection):
-            connection.in_line = True
-            if self._visit(connection):
-                self._early.append(connection)
-        else:
+        if not self._may_go_on(connection) or self._visit(connection):
             self._stand_in_line(connection)
+
+    def brought(self, connection: Connection, size_bytes: int) -> None:
+        """Counts bytes that an answer brings to a connection."""
+        if connection.tenant is not None:
+            self._charge(connection, connection.tenant, 0.0, size_bytes)
 
     def leave(self, connection: Connection) -> None:
         """The other side has closed the connection, which is given up once all its frames are executed."""
@@ -141,78 +181,99 @@ class Turns:
     def forget(self, connection: Connection) -> None:
         """The connection is closed: frees the places of its work."""
         self._leaving.pop(connection, None)
-        if self._without_place:
-            self._without_place = deque(work for work in self._without_place if work.connection is not connection)
+        for places in self._places.values():
+            if places.waiting:
+                places.forget(connection)
         while connection.work:
             self._give_place_back(connection.work.popleft())
+        self.tenants.left(connection)
 
     def serve(self) -> None:
-        """Serves connections in line: those with a share left first, and in any case one of the others."""
-        while self._early and self.spent_ms < TURN_WORK_MS:
-            connection = self._early.popleft()
-            if self._visit(connection):
-                self._early.appendleft(connection)
-        served = False
-        while self._late and not (served and self.spent_ms >= TURN_WORK_MS):
-            served = self._visit_late() or served
+        """Serves connections in line, those of nodes first."""
+        for group in (self._nodes, self._clients):
+            if group.waits:
+                group.serve(self._visit_tenant, group.has_room)
 
     def turn_ended(self) -> None:
         """Begins the next turn of the loop. The call may be omitted after a turn that spent nothing."""
-        self.spent_ms = 0.0
-        if not self._late:
-            self._round += 1
-
-    def _visit_late(self) -> bool:
-        """Serves the first connection without a share, unless it still owes time. Returns whether it did."""
-        if not self._left_of_round:
-            self._round += 1
-            self._left_of_round = len(self._late)
-        self._left_of_round -= 1
-        connection = self._late.popleft()
-        self._renew(connection)
-        if connection.share_ms <= 0 and not connection.closed:
-            self._late.append(connection)
-            return False
-        if self._visit(connection):
-            self._late.appendleft(connection)
-            self._left_of_round += 1
-        return True
+        if self._clients.spent_ms:
+            self._clients.turn_ended()
+        if self._nodes.spent_ms:
+            self._nodes.turn_ended()
 
     def _may_go_on(self, connection: Connection) -> bool:
-        if connection.round != self._round:
-            self._renew(connection)
-        return connection.share_ms > 0 and self.spent_ms < TURN_WORK_MS
+        tenant = self._tenant_of(connection)
+        if connection.round != tenant.rounds:
+            tenant.renew(connection)
+        early = tenant.group.early
+        other_first = early and early[0].share_ms > tenant.share_ms
+        return connection.share_ms > 0 and tenant.has_room and not other_first
 
-    def _renew(self, connection: Connection) -> None:
-        """Gives a connection its shares of the rounds since it was last looked at."""
-        share_ms = connection.share_ms + (self._round - connection.round) * ROUND_SHARE_MS
-        connection.share_ms = share_ms if share_ms < ROUND_SHARE_MS else ROUND_SHARE_MS
-        connection.round = self._round
+    def _tenant_of(self, connection: Connection) -> Tenant:
+        tenant = connection.tenant or self.tenants.arrived(connection)
+        if tenant.round != tenant.group.rounds:
+            tenant.group.renew(tenant)
+        return tenant
 
-    def _charge(self, connection: Connection, spent_ms: float) -> None:
-        connection.share_ms -= spent_ms
-        self.spent_ms += spent_ms
+    def _charge(self, connection: Connection, tenant: Tenant, spent_ms: float, size_bytes: int) -> None:
+        """Counts work for a connection that was done in the turn of `tenant`, and for whose it turned out to be."""
+        share_ms = spent_ms + size_bytes * SHARE_MS_PER_BYTE
+        connection.share_ms -= share_ms
+        tenant.share_ms -= share_ms
+        tenant.group.spent_ms += share_ms
+        if tenant.group.served is not tenant or connection.tenant is not tenant:
+            self._served(connection, tenant, share_ms)
         if connection.time_usage is not None:
             connection.time_usage.spent_ms += spent_ms
 
-    def _visit(self, connection: Connection) -> bool:
-        """Serves a connection until nothing of it is ready, or its share or the turn is used up.
+    def _served(self, connection: Connection, tenant: Tenant, share_ms: float) -> None:
+        """Notes whose turn it was, and counts the work for who the client has turned out to be."""
+        group = tenant.group
+        if group.served is not tenant:
+            group.alone = group.alone and group.served is None
+            group.served = tenant
+        if connection.tenant is not tenant and connection.tenant is not None:
+            connection.tenant.share_ms -= share_ms
 
-        Returns whether it still stands in line with the rest of its share: then the caller puts it back.
+    def _visit_tenant(self, tenant: Tenant) -> bool:
+        """Serves connections of a tenant until none waits, or its share or the turn is used up.
+
+        Returns whether it waits for more with the rest of its share.
         """
-        assert connection.in_line
+        if tenant.round != tenant.group.rounds:
+            tenant.group.renew(tenant)
+        served = False
+        try:
+            tenant.serve(self._visit, lambda: tenant.has_room)
+            served = True
+        finally:
+            tenant.in_line = False
+            if tenant.waits and not (served and tenant.share_ms > 0):
+                tenant.group.stand(tenant)
+        return tenant.waits and not tenant.in_line
+
+    def _visit(self, connection: Connection) -> bool:
+        """Serves a connection until nothing of it is ready, or its share, its tenant's or the turn is used up.
+
+        Returns whether it waits for more with the rest of its share.
+        """
+        tenant = self._tenant_of(connection)
+        connection.in_line = True
         started_ms = self._clock_ms()
         try:
             while ready(connection) and not connection.closed:
+                size_bytes = 0
                 if connection.work:
                     work = connection.work.popleft()
                     self._stepped(work, next(work.steps, DONE))
                 else:
-                    self._execute(connection, connection.waiting.popleft())
+                    frame = connection.waiting.popleft()
+                    size_bytes = len(frame)
+                    self._execute(connection, frame)
                 now_ms = self._clock_ms()
-                self._charge(connection, now_ms - started_ms)
+                self._charge(connection, tenant, now_ms - started_ms, size_bytes)
                 started_ms = now_ms
-                if connection.share_ms <= 0 or self.spent_ms >= TURN_WORK_MS:
+                if connection.share_ms <= 0 or not (tenant.has_room and self._tenant_of(connection).has_room):
                     break
         finally:
             connection.in_line = False
@@ -221,11 +282,10 @@ class Turns:
         if not ready(connection):
             self._leave_if_idle(connection)
             return False
-        if connection.share_ms <= 0:
-            self._stand_in_line(connection)
-            return False
-        connection.in_line = True
-        return True
+        if connection.share_ms > 0 and connection.tenant is tenant:  # else it stands in the line of another
+            return True
+        self._stand_in_line(connection)
+        return False
 
     def _leave_if_idle(self, connection: Connection) -> None:
         if connection not in self._leaving or ready(connection):
@@ -236,8 +296,10 @@ class Turns:
 
     def _stand_in_line(self, connection: Connection) -> None:
         if not connection.in_line and not connection.closed:
-            connection.in_line = True
-            (self._early if connection.share_ms > 0 else self._late).append(connection)
+            tenant = self._tenant_of(connection)
+            tenant.stand(connection)
+            if not tenant.in_line:
+                tenant.group.stand(tenant)
 
     def _stepped(self, work: Work, result: object) -> None:
         """Handles the end of a step: the work is done, waits for data or for a place, or continues."""
@@ -248,28 +310,20 @@ class Turns:
         elif result is not None:
             assert isinstance(result, NotResident)
             self._read_first(work, result)
-        elif work.needs_place and not work.has_place and not self._take_place(work):
-            self._without_place.append(work)
-        else:
+        elif not work.needs_place or work.place is not None or self._takes_place(work):
             connection.work.appendleft(work)
             self._stand_in_line(connection)
 
-    def _take_place(self, work: Work) -> bool:
-        if not self._places:
-            return False
-        self._places -= 1
-        work.has_place = True
-        return True
+    def _takes_place(self, work: Work) -> bool:
+        """Whether work gets a place; otherwise it waits for one."""
+        tenant = self._tenant_of(work.connection)
+        return self._places[tenant.group].take(work, tenant)
 
     def _give_place_back(self, work: Work) -> None:
-        """Gives the place of this work to the work that has waited longest for one."""
-        if work.has_place:
-            work.has_place = False
-            self._places += 1
-        while self._places and self._without_place:
-            waiting = self._without_place.popleft()
-            self._take_place(waiting)
-            self.resume(waiting)
+        """Gives the place of this work to what waits for one."""
+        if work.place is not None:
+            for other in self._places[work.place.group].give_back(work):
+                self.resume(other)
 
 
 def ready(connection: Connection) -> bool:

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, QuotasByEntity, QuotaValues, group_of, resolve
-from penstock.quota.limits import SLOWED_PAUSE_MS, TOLD_AFTER_MS, USAGES_PER_STEP
+from penstock.quota.limits import EXPIRES_AFTER_MS, SLOWED_PAUSE_MS, TOLD_AFTER_MS, USAGES_PER_STEP
 from penstock.quota.rate import Rate
 from penstock.quota.token_bucket import TokenBucket
 
@@ -61,6 +61,7 @@ class Usage:
         spent_ms: time of the loop that is not in the rate yet.
         delayed_ms: how long its clients were told to wait, in all. delayed_since_ms, delayed_until_ms: since when they
             have been held back without a pause, and until when. told: whether the log says so.
+        idle_since_ms: since when it is known that nothing passes.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class Usage:
         "delayed_ms",
         "delayed_since_ms",
         "delayed_until_ms",
+        "idle_since_ms",
         "key",
         "limit",
         "rate",
@@ -90,6 +92,7 @@ class Usage:
         self.delayed_ms = 0
         self.delayed_since_ms = self.delayed_until_ms = 0
         self.told = False
+        self.idle_since_ms: int | None = None
 
     def set_limit(self, limit: float) -> None:
         """Changes the quota; what was used counts under the new one."""
@@ -98,9 +101,18 @@ class Usage:
             self.tokens.rate = limit
 
     def is_as_new(self, now_ms: int) -> bool:
-        """Whether nothing would change if it were made anew."""
+        """Whether nothing would change if it were made anew; or nothing has passed for EXPIRES_AFTER_MS, as with
+        Kafka's sensors: under a quota of 0 a debt of tokens is never paid.
+        """
         self.rate.forget(now_ms)
-        return self.rate.is_empty and (self.tokens is None or self.tokens.is_full(now_ms))
+        if not self.rate.is_empty:
+            self.idle_since_ms = None
+            return False
+        if self.tokens is None or self.tokens.is_full(now_ms):
+            return True
+        if self.idle_since_ms is None:
+            self.idle_since_ms = now_ms
+        return now_ms - self.idle_since_ms >= EXPIRES_AFTER_MS
 
     def count(self, amount: float, now_ms: int) -> int:
         """Counts what has passed. For how many ms nothing more may."""
@@ -185,6 +197,7 @@ class Usages:
         """Forgets usages that are as new ones, and calls `slowed` with those whose clients have been held back for
         TOLD_AFTER_MS without a pause, once for each such time. Looks at some in each step.
         """
+        before = len(self.kept)
         names = iter(list(self.kept))
         while some := list(islice(names, USAGES_PER_STEP)):
             for usage in filter(None, map(self.kept.get, some)):
@@ -197,6 +210,8 @@ class Usages:
                     del self.kept[name]
                 self._known.clear()
             yield
+        if len(self.kept) < before // 2:
+            self.kept = dict(self.kept)  # a dict from which much was deleted keeps its size
 
     def _find(self, key: str, user: str, client_id: str, now_ms: int) -> Usage | None:
         found = resolve(self._quotas, user, client_id, key)

@@ -5,8 +5,9 @@ Operations with the same `order` run one at a time, first-in first-out, wherever
 an order, or it waits for them, a later one of that order, inline or not, waits behind it. Different orders overlap.
 
 The loop does all bookkeeping, so there is no lock: a *run* (all waiting operations of an order) goes to one thread as a
-whole, and the order's next run starts when the loop has been told of its end. Threads return results through one deque
-and wake the loop once for many of them.
+whole, and the order's next run starts when the loop has been told of its end. Runs that wait for a thread are taken by
+turns of tenants (`penstock.server.lane_queue`). Threads return results through one deque and wake the loop once for
+many of them.
 
 An append is inline while the disk answers from memory. After one that took over `LANE_SLOW_MS`, or when the kernel
 nears the amount of dirty pages at which it makes writers wait, the threads take over the directory's appends until none
@@ -25,13 +26,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
 from penstock.events import events
 from penstock.log.disk import Disk, Operation
 from penstock.log.tasks import Parts, Task, TaskOperation
+from penstock.server.lane_queue import LaneQueue
 from penstock.server.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_LATELY_MS, LANE_SLOW_MS
 from penstock.server.waiting import near_dirty_limit, times_waited
 from penstock.server.worker_messages import Done, Failed
@@ -112,7 +113,7 @@ class Lane:
         self._workers = workers
         self._threads_max = threads
         self._threads: list[threading.Thread] = []
-        self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
+        self._jobs: LaneQueue[list[Job]] = LaneQueue()
         self._waiting: dict[str, list[Operation]] = {}
         self._running: dict[str, int] = {}
         self._clock_s = clock_s
@@ -175,7 +176,7 @@ class Lane:
         abandoned.
         """
         for _ in self._threads:
-            self._jobs.put(None)
+            self._jobs.end()
         for thread in self._threads:
             thread.join(timeout_s)
             if thread.is_alive():
@@ -209,7 +210,10 @@ class Lane:
             self._waiting[order] = operations[last + 1 :]
             del operations[last + 1 :]
         self._running[order] = len(operations)
-        self._jobs.put([(operation, self._step_of(operation)) for operation in operations])
+        size_bytes = sum(operation.size_bytes for operation in operations)
+        self._jobs.put(
+            [(operation, self._step_of(operation)) for operation in operations], operations[0].tenant, size_bytes
+        )
         if len(self._threads) < min(self._threads_max, len(self._running)):
             name = f"penstock-lane-{self.directory}-{len(self._threads)}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -243,7 +247,7 @@ class Lane:
     def _reported(self, operation: TaskOperation, ended: Done | Failed) -> None:
         """A task has ended: has a thread finish the operation. Called in a worker's thread."""
         if isinstance(ended, Done):
-            self._jobs.put([(operation, partial(operation.finish, report=ended.report))])
+            self._jobs.put([(operation, partial(operation.finish, report=ended.report))], None, 0)
             return
         step: Callable[[Disk], Any]
         if ended.crashed:
@@ -252,7 +256,7 @@ class Lane:
             step = partial(operation.when_raised, reason=ended.reason, errno=ended.errno)
         else:
             step = partial(operation.without_worker, reason=ended.reason)
-        self._jobs.put([(operation, step)])
+        self._jobs.put([(operation, step)], None, 0)
 
     def _execute(self, operation: Operation, step: Callable[[Disk], Any], began_s: float) -> Outcome:
         result: Any = None

@@ -56,6 +56,10 @@ CLOSE_LINGER_MS = 5_000
 """How long a connection that is being closed may take to read its last answers."""
 DESCRIPTORS_RESERVED = 64
 """Descriptors kept from clients and log files: listeners, the loop, links to other nodes, checkpoints, lock files."""
+LANE_TURN_BYTES = 256 * KiB
+"""What a lane reads for one tenant before all others that wait have had as much."""
+LANE_OPERATION_BYTES = 64 * KiB
+"""What each of these reads counts for besides its bytes."""
 LANE_SLOW_MS = 10
 """An append on the loop that took longer sends its directory's appends to the lane."""
 LANE_SLOW_LATELY_MS = 1_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Protocol
 
 from penstock.log.disk import Operation
@@ -17,6 +18,8 @@ class Node(Protocol):
     ) -> None: ...
 
     def connection_delay_ms(self, address: str, now_ms: int) -> int: ...
+
+    def tenant_of(self, connection: int) -> Hashable: ...
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None: ...
 

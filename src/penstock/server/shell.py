@@ -239,7 +239,9 @@ class Shell:
     # Operations
 
     def read_in_lane(self, operation: Operation) -> None:
-        """Runs a writer's read in its directory's lane."""
+        """Runs a writer's read in its directory's lane, in the turn of whom it is for."""
+        if isinstance(operation, ReadPiece):
+            operation.tenant = self.node.tenant_of(operation.number)
         self._run(operation)
 
     def resident_disk(self, directory: int) -> SliceDisk:

@@ -11,7 +11,7 @@ The transport takes lists of buffers, for the kernel or for encryption.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.log.disk import Buffer, Disk, FileSlice, Operation
@@ -66,12 +66,14 @@ class WriterHost(Protocol):
 class ReadPiece(Operation):
     """Reads a piece of a file that was not in the page cache. Each writer has one at a time."""
 
-    __slots__ = ("number", "piece")
+    __slots__ = ("number", "piece", "size_bytes", "tenant")
 
     def __init__(self, owner: Writer, number: int, piece: FileSlice) -> None:
         super().__init__(piece.directory, f"send-{number}", owner)
         self.number = number
         self.piece = piece
+        self.size_bytes = piece.length
+        self.tenant: Hashable = None
 
     def run(self, disk: Disk) -> Buffer:
         """The bytes of the piece, all of them."""

@@ -42,10 +42,15 @@ LOOP = {
         *("Broker.received", "Broker.tick", "Broker.take_effects", "Broker.next_deadline_ms"),
         *("Broker.start", "Broker.operation_completed", "Broker.operation_failed"),
     },
-    "node/dispatcher.py": {"Dispatcher.received", "Dispatcher.execute", "Dispatcher.run"},
+    "node/dispatcher.py": {
+        *("Dispatcher.received", "Dispatcher._introduced", "Dispatcher.execute", "Dispatcher.run"),
+    },
     "node/request.py": {"Request.__init__"},
     "node/connection.py": {"Connection.pause_if_full"},
     "node/turns.py": None,
+    "node/tenants.py": None,
+    "node/line.py": None,
+    "node/places.py": None,
     "node/timers.py": None,
     "node/duties.py": None,
     "node/scheduler.py": {

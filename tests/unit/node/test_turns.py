@@ -11,10 +11,11 @@ from support.requests import batch, list_offsets, produce
 from penstock.errors import NotResident
 from penstock.node.connection import Connection, Work
 from penstock.node.limits import (
+    CONNECTION_SHARE_MS,
     LEAVING_CONNECTIONS_MAX,
     LONG_REQUESTS_MAX,
+    LONG_REQUESTS_OF_TENANT_MAX,
     PARTITIONS_PER_STEP,
-    ROUND_SHARE_MS,
     TURN_WORK_MS,
 )
 from penstock.node.turns import COUNTED_READING_MS, Turns
@@ -23,6 +24,7 @@ from penstock.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from penstock.security.authorizer import Principal
 
 
 class World:
@@ -50,9 +52,13 @@ class World:
         connection.closed = True
         self.turns.forget(connection)
 
-    def connect(self) -> Connection:
+    def connect(self, user: str = "") -> Connection:
+        """A connection of a user, or of somebody of whom nothing is known but the address."""
         number = next(self._numbers)
-        return Connection(number, "L", "127.0.0.1:1", max_in_flight=1_000, max_in_flight_bytes=1 << 30)
+        connection = Connection(number, "L", "127.0.0.1:1", max_in_flight=1_000, max_in_flight_bytes=1 << 30)
+        if user:
+            connection.principal = Principal("User", user)
+        return connection
 
     def send(self, connection: Connection, *durations_ms: int) -> None:
         for duration_ms in durations_ms:
@@ -79,7 +85,7 @@ def test_a_connection_executes_at_once_until_its_share_is_used_up() -> None:
     world = World()
     greedy = world.connect()
     world.send(greedy, *[1] * 10)
-    assert len(world.executed) == ROUND_SHARE_MS
+    assert len(world.executed) == CONNECTION_SHARE_MS
     assert world.turns.waiting
     while world.turns.waiting:
         assert len(world.turn()) <= TURN_WORK_MS
@@ -110,7 +116,7 @@ def test_those_who_ask_for_much_get_as_much_as_each_other() -> None:
     while small.waiting and large.waiting:
         for number in world.turn():
             spent_ms[number] += 1 if number == small.id else 20
-        assert abs(spent_ms[small.id] - spent_ms[large.id]) <= 20 + ROUND_SHARE_MS
+        assert abs(spent_ms[small.id] - spent_ms[large.id]) <= 20 + CONNECTION_SHARE_MS
 
 
 def test_a_new_connection_is_served_before_those_that_had_their_share() -> None:
@@ -170,15 +176,17 @@ def test_long_work_makes_room_after_every_step() -> None:
     assert turns >= 100 / TURN_WORK_MS
 
 
-def test_only_so_much_long_work_is_under_way() -> None:
+@pytest.mark.parametrize(("tenants", "bound"), [(1, LONG_REQUESTS_OF_TENANT_MAX), (20, LONG_REQUESTS_MAX)])
+def test_only_so_much_long_work_is_under_way(tenants: int, bound: int) -> None:
     world = World()
-    connections = [world.connect() for _ in range(LONG_REQUESTS_MAX + 2)]
+    connections = [world.connect(f"user {number % tenants}") for number in range(LONG_REQUESTS_MAX + 2)]
     for connection in connections:
         world.work(connection, 50)
-    begun = set()
-    while not any(not connection.holds for connection in connections):
-        begun |= set(world.turn())
-    assert begun == {connection.id for connection in connections[:LONG_REQUESTS_MAX]}
+    begun = executed = set[int]()
+    while all(connection.holds for connection in connections):
+        begun = begun | executed
+        executed = set(world.turn())
+    assert begun == {connection.id for connection in connections[:bound]}
     while world.turns.waiting:
         world.turn()
     assert not any(connection.holds for connection in connections)
@@ -190,7 +198,7 @@ def test_a_closed_connection_gives_its_place_to_another(closed: str) -> None:
     connections = [world.connect() for _ in range(LONG_REQUESTS_MAX + 2)]
     for connection in connections:
         world.work(connection, 50)
-    gone = connections[0] if closed == "under way" else connections[LONG_REQUESTS_MAX]
+    gone = connections[0] if closed == "under way" else connections[LONG_REQUESTS_OF_TENANT_MAX]
     gone.closed = True
     world.turns.forget(gone)
     while world.turns.waiting:
@@ -325,7 +333,7 @@ def test_a_quiet_client_is_answered_at_once_beside_a_flood() -> None:
         node.broker.received(greedy.number, memoryview(greedy.frame(list_offsets("t", (0, -1)), 7)), node.now_ms)
     node.run()
     assert greedy.paused
-    assert len(greedy.answers) <= ROUND_SHARE_MS / COUNTED_READING_MS + 1
+    assert len(greedy.answers) <= CONNECTION_SHARE_MS / COUNTED_READING_MS + 1
     node.broker.received(quiet.number, memoryview(quiet.frame(list_offsets("t", (0, -1)), 7)), node.now_ms)
     node.run()
     assert quiet.receive().topics[0].partitions[0].offset == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import tracemalloc
 
 import pytest
 
@@ -15,6 +17,7 @@ from penstock.quota.levels import (
     Entity,
     QuotaValues,
 )
+from penstock.quota.limits import EXPIRES_AFTER_MS
 from penstock.quota.usages import UNLIMITED, Usage, Usages, Windows
 
 WINDOWS = Windows(11, 1_000)
@@ -155,3 +158,45 @@ def test_a_long_delay_is_told_of_and_keeps_nothing() -> None:
     assert forget(of, 1) == [usage]
     assert not forget(of, 12_000)
     assert not of.kept
+
+
+def test_what_is_owed_under_a_quota_of_0_is_forgotten_after_an_hour() -> None:
+    of = usages({ALICE: {CONTROLLER_MUTATION_RATE: 0.0}})
+    usage = of.of("alice", "", 0).mutations
+    assert usage is not None
+    assert usage.tokens is not None
+    usage.tokens.take(5, 0)
+    usage.rate.record(5, 0)
+    for now_ms in range(60_000, EXPIRES_AFTER_MS + 60_000, 60_000):
+        forget(of, now_ms)
+        assert of.kept, now_ms
+    forget(of, EXPIRES_AFTER_MS + 60_000)
+    assert not of.kept
+    usage = of.of("alice", "", 0).mutations
+    assert usage is not None
+    usage.rate.record(5, 4_000_000)
+    forget(of, 4_000_000)
+    assert of.kept, "it is in use again"
+
+
+@pytest.mark.slow
+def test_100_000_client_ids_take_1_kib_each_while_they_are_active_and_nothing_afterwards() -> None:
+    count, minute_ms = 100_000, 60_000
+    of = usages({((CLIENT_ID, None),): {PRODUCER_BYTE_RATE: 1e9}}, usages_max=count)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            now_ms = number * minute_ms // count
+            usage = of.of("ANONYMOUS", f"client-{number}", now_ms).produce
+            assert usage is not None
+            usage.count(1_000, now_ms)
+        assert len(of.kept) == count
+        assert tracemalloc.get_traced_memory()[0] <= 1_024 * count
+        forget(of, minute_ms + 12_000)
+        gc.collect()
+        left_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert not of.kept
+    assert left_bytes < 10 * count

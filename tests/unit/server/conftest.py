@@ -55,6 +55,9 @@ class FakeNode:
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         return self.delay_ms
 
+    def tenant_of(self, connection: int) -> int:
+        return connection
+
     def answer(self, connection: int, frame: bytes) -> list[Effect]:
         return [Send(connection, [framed(frame)])]
 

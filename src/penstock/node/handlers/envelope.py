@@ -103,6 +103,7 @@ def handle(node: Broker, request: Request[EnvelopeRequest], now_ms: int) -> Outc
     except (ProtocolError, ValueError):
         return failed(ErrorCode.INVALID_REQUEST)
     connection = EnvelopedConnection(node, request, principal, bytes(body.client_host_address))
+    node.dispatcher.turns.tenants.forwarded(connection, header.client_id)
     inner: Request[Any] = Request(connection, handler, header, inner_body, now_ms, frame_bytes=len(frame))
     connection.in_flight.append(inner)
     request.abandoned = lambda: node.disconnected(connection.id, node.scheduler.now_ms)

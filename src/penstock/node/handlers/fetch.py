@@ -31,6 +31,7 @@ from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse
 from penstock.replication.fetch_session import INVALID_SESSION_ID, Session
+from penstock.security.rights import ACT_IN_CLUSTER
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
@@ -77,8 +78,16 @@ def begin(node: Broker, request: Request[FetchRequest], session: Session, now_ms
     if session.id != INVALID_SESSION_ID and not sessions.recount(session):
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     fetch = Fetch(node.fetches, request, session)
+    if fetch.replica_id >= 0 and not node.dispatcher.turns.tenants.knows_node(request.connection):
+        tell_node(node, request)
     request.again = fetch.attempt
     return fetch.attempt(now_ms)
+
+
+def tell_node(node: Broker, request: Request[FetchRequest]) -> None:
+    """A follower fetches: what comes on its connection has the turn of nodes, if it may fetch as one."""
+    if node.gate.would_allow(request, ACT_IN_CLUSTER):
+        node.dispatcher.turns.tenants.is_node(request.connection)
 
 
 def refuse(request: Request[FetchRequest], code: ErrorCode, message: str) -> Message:
