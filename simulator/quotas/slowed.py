@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.node.client_quotas import ClientQuotas
+from penstock.node.gate import Gate
 from penstock.node.request import Request
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
@@ -42,8 +43,8 @@ PLAIN_ORDER = (
 class WatchedQuotas(ClientQuotas):
     """The quotas of a broker, with an eye on them. `slowed`: how often a producer was made to wait."""
 
-    def __init__(self, state: NodeState, scheduler: Scheduler) -> None:
-        super().__init__(state, scheduler)
+    def __init__(self, state: NodeState, scheduler: Scheduler, gate: Gate) -> None:
+        super().__init__(state, scheduler, gate)
         self._passed: deque[tuple[int, int, int]] = deque()
         self._known: Any = {}
         self._largest = 0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.node.client_quotas import ClientQuotas
+from penstock.node.gate import Gate
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.quota.levels import CLIENT_ID, USER
@@ -35,8 +36,8 @@ class QuotaWorld(ClusterWorld):
         for machine in self.machines:
             machine.quotas = self._watched
 
-    def _watched(self, state: NodeState, scheduler: Scheduler) -> ClientQuotas:
-        self.watches.append(WatchedQuotas(state, scheduler))
+    def _watched(self, state: NodeState, scheduler: Scheduler, gate: Gate) -> ClientQuotas:
+        self.watches.append(WatchedQuotas(state, scheduler, gate))
         return self.watches[-1]
 
     def _settings(self, controller_ids: Sequence[int]) -> dict[str, Any]:

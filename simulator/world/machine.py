@@ -27,6 +27,7 @@ from penstock.node.audit import Audit
 from penstock.node.broker import Broker
 from penstock.node.client_quotas import ClientQuotas
 from penstock.node.effects import Close, Dial, Effect, HangUp, LetIn, PauseReading, ResumeReading, Run, Send, SendTo
+from penstock.node.gate import Gate
 from penstock.node.handlers import registry
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
@@ -103,7 +104,7 @@ class Machine:
         self.stopped: Callable[[], None] = lambda: None
         self.observed: Callable[[], None] = lambda: None
         self.audit: Audit | None = None
-        self.quotas: Callable[[NodeState, Scheduler], ClientQuotas] = ClientQuotas
+        self.quotas: Callable[[NodeState, Scheduler, Gate], ClientQuotas] = ClientQuotas
         self.event_us = EVENT_US
         self.loses_disk = False
         self.stall_probability = 0.0

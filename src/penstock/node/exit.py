@@ -85,7 +85,7 @@ class Exit:
                 chunks = encode_response(request.api, request.version, request.correlation_id, answer)
             else:
                 chunks = ()
-            if self.quotas.active:
+            if self.quotas.active or request.api.forwarded:  # the controller may know of a quota before this node does
                 time_ms = self._counted(request, answer, chunks, now_ms)
                 if time_ms and answer is not None:
                     self._answer_throttled(request, answer, time_ms, now_ms)
@@ -162,7 +162,8 @@ class Exit:
             if throttle_time_ms:
                 put_in(message, throttle_time_ms)
             chunks = yield from encode_response_steps(request.api, request.version, request.correlation_id, message)
-            if self.quotas.active and not throttle_time_ms and not request.connection.closed:
+            counts = self.quotas.active or request.api.forwarded
+            if counts and not throttle_time_ms and not request.connection.closed:
                 time_ms = self._counted(request, message, chunks, self._scheduler.now_ms)
                 if time_ms:
                     put_in(message, time_ms)
