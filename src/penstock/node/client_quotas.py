@@ -41,8 +41,6 @@ logger = events("node.client_quotas")
 
 NODES_ONLY = (ACT_IN_CLUSTER, END_TRANSACTIONS)
 """What only the nodes of the cluster may do."""
-MS_PER_PERCENT = 10.0
-"""One percent of a second."""
 NO_LIMIT_BYTES = 1 << 62
 
 
@@ -175,8 +173,7 @@ class ClientQuotas:
 
     def _time_delay_ms(self, usage: Usage, now_ms: int) -> int:
         """At most a window, as in Kafka: the work of a request may be long, and its client shall not wait for hours."""
-        percent, usage.spent_ms = usage.spent_ms / MS_PER_PERCENT, 0.0
-        usage.rate.record(percent, now_ms)
+        usage.count_time(now_ms)
         return usage.delayed(min(usage.rate.delay_ms(usage.limit, now_ms), self._windows.width_ms), now_ms)
 
 

@@ -49,6 +49,10 @@ class Windows(NamedTuple):
     width_ms: int
 
 
+MS_PER_PERCENT = 10.0
+"""One percent of a second."""
+
+
 class Usage:
     """What one entity uses of one quota.
 
@@ -95,8 +99,15 @@ class Usage:
         if self.tokens is not None:
             self.tokens.rate = limit
 
+    def count_time(self, now_ms: int) -> None:
+        """Counts the time of the loop that was spent until now."""
+        percent, self.spent_ms = self.spent_ms / MS_PER_PERCENT, 0.0
+        self.rate.record(percent, now_ms)
+
     def is_as_new(self, now_ms: int) -> bool:
         """Whether nothing would change if it were made anew."""
+        if self.spent_ms:
+            self.count_time(now_ms)
         self.rate.forget(now_ms)
         return self.rate.is_empty and (self.tokens is None or self.tokens.is_full(now_ms))
 

@@ -11,6 +11,7 @@ from penstock.quota.levels import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
     USER,
     Entity,
     QuotaValues,
@@ -154,4 +155,17 @@ def test_a_long_delay_is_told_of_and_keeps_nothing() -> None:
     assert usage.count(1_000_000, 0) > 900_000_000
     assert forget(of, 1) == [usage]
     assert not forget(of, 12_000)
+    assert not of.kept
+
+
+def test_time_that_nobody_has_counted_yet_is_not_forgotten() -> None:
+    """It is counted when the next answer leaves, which may be long after a heavy request."""
+    of = usages({ALICE: {REQUEST_PERCENTAGE: 1}})
+    usage = of.of("alice", "", 0).request
+    assert usage is not None
+    usage.spent_ms = 5_000
+    forget(of, 11_000)
+    assert of.of("alice", "", 11_000).request is usage
+    assert usage.rate.per_second(11_000) == pytest.approx(50), "500 percent of a second, over ten"
+    forget(of, 22_000)
     assert not of.kept
