@@ -106,12 +106,14 @@ class ClientQuotas:
         return delay_ms
 
     def fetch_max_bytes(self, request: Request[Any]) -> int:
-        """What a fetch may get at once: more would be over its quota whatever has passed before (KAFKA-9677)."""
+        """What a fetch may get at once: more would be over its quota whatever has passed before (KAFKA-9677). At least a
+        byte: of nothing, nobody would have to wait for more.
+        """
         usage = None if request.usages is None else request.usages.fetch
         if usage is None:
             return NO_LIMIT_BYTES
         windows_s = (self._windows.number - 1) * self._windows.width_ms / 1_000
-        return int(min(max(0.0, usage.limit) * windows_s, NO_LIMIT_BYTES))  # a record may have a limit below 0
+        return int(min(max(1.0, usage.limit * windows_s), NO_LIMIT_BYTES))
 
     def fetch_delay_ms(self, request: Request[Any], size_bytes: int, now_ms: int) -> int:
         """How long a fetch that found so much is to be held back, and answered with nothing; 0 if it is not."""

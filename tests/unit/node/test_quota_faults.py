@@ -250,6 +250,30 @@ def test_a_quota_of_fetching_holds_for_long_polls_that_are_answered_together(nod
     assert all(answer.throttle_time_ms for answer in answers if not answer.responses)
 
 
+@pytest.mark.parametrize(("windows", "limit"), [(1, 1e6), (11, 0.01)])
+def test_a_fetch_of_what_is_not_there_yet_waits_however_little_is_allowed(windows: int, limit: float) -> None:
+    node = Node(quota_window_num=windows)
+    node.create_topic("t")
+    node.change([quota("consumer_byte_rate", limit, client_id="greedy")])
+    client = node.connect()
+    client.send(fetch("t", wanted(), max_wait_ms=500, min_bytes=1), 12, "greedy")
+    assert not client.answers, "or a consumer would ask again and again"
+    produced(node.connect(), client_id="writer")
+    assert client.receive().responses[0].partitions[0].records
+    node.stop()
+
+
+def test_of_two_quotas_that_are_exceeded_the_longer_wait_counts(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 100, client_id="greedy"), quota("request_percentage", 1e-6, user=None)])
+    client = node.connect()
+    first = produced(client).throttle_time_ms
+    assert first > 60_000
+    client.send(produce("t", batch(LARGE)), 9, "greedy")
+    node.advance(first + TICK_MS)
+    second = client.receive().throttle_time_ms
+    assert second == pytest.approx(first, abs=1), "that for the bytes, which are the same; not the sum"
+
+
 def test_the_state_of_made_up_names_is_small(node: Node) -> None:
     node.change([quota(key, 1_000, client_id=None) for key in CLIENT_KEYS])
     client = node.connect()
