@@ -106,8 +106,8 @@ class ClientQuotas:
         return delay_ms
 
     def fetch_max_bytes(self, request: Request[Any]) -> int:
-        """What a fetch may get at once: more would be over its quota whatever has passed before (KAFKA-9677). At least a
-        byte: of nothing, nobody would have to wait for more.
+        """What a fetch may get at once: more would be over its quota whatever has passed before (KAFKA-9677). It is a
+        byte at least: who may have nothing would not have to wait for more.
         """
         usage = None if request.usages is None else request.usages.fetch
         if usage is None:
