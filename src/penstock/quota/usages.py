@@ -209,6 +209,7 @@ class Usages:
                     del self.kept[name]
                 self._known.clear()
             yield
+        self._known.clear()  # of those, too, who have no quota and do not come again
 
     def _find(self, key: str, user: str, client_id: str, now_ms: int) -> Usage | None:
         found = resolve(self._quotas, user, client_id, key)

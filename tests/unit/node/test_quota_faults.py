@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE
 from penstock.quota.limits import NAMES_MAX
+from penstock.server.metrics import PrometheusText
 
 KIB = 1024
 LARGE = b"x" * 10 * KIB
@@ -211,8 +213,12 @@ def test_a_client_id_that_needs_escaping_has_its_own_quota_and_its_own_series(no
     node.change([quota("producer_byte_rate", 100, client_id=name)])
     assert produced(node.connect(), client_id=name).throttle_time_ms > 0
     assert produced(node.connect(), client_id=name + "'").throttle_time_ms == 0
-    shown = {sample.labels.get("client_id") for sample in node.broker.metrics() if "quota" not in sample.name}
-    assert name in shown
+    text = PrometheusText()
+    for sample in node.broker.metrics():
+        text.add(sample)
+    lines = [line for line in text.take().decode().split("\n") if line.startswith("kafka_server_produce_byte_rate{")]
+    shown = [re.fullmatch(r'.*client_id="((?:\\.|[^"\\])*)"} .*', line) for line in lines]
+    assert [re.sub(r"\\(.)", lambda each: each[1].replace("n", "\n"), found[1]) for found in shown if found] == [name]
 
 
 # Clients that look for a way around
@@ -284,6 +290,16 @@ def test_the_state_of_made_up_names_is_small(node: Node) -> None:
     assert sum(map(len, names)) < 10_000
     assert len(usages.shared) == len(CLIENT_KEYS)
     assert usages.crowded > 0
+
+
+def test_who_has_no_quota_and_goes_leaves_nothing_behind(node: Node) -> None:
+    node.change([quota("producer_byte_rate", 1_000, client_id="another")])
+    client = node.connect()
+    for number in range(500):
+        client.ask(MetadataRequest(topics=[]), 12, f"client-{number}")
+    node.advance(60_000)
+    assert not node.broker.quotas.usages._known
+    assert not node.broker.quotas.usages.kept
 
 
 def test_a_long_client_id_under_a_default_quota_is_slowed_down_with_others_like_it(node: Node) -> None:
