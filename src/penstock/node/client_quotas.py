@@ -25,6 +25,7 @@ from penstock.metadata.client_quotas import canonical_address, connection_rates
 from penstock.node.fetch_answers import replica_id
 from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.create_topics_request import CreateTopicsRequest
 from penstock.quota.connections import ConnectionRates
 from penstock.quota.usages import ClientUsages, Usage, Usages, Windows
 from penstock.security.authorizer import OwnPrincipal
@@ -41,6 +42,8 @@ logger = events("node.client_quotas")
 
 NODES_ONLY = (ACT_IN_CLUSTER, END_TRANSACTIONS)
 """What only the nodes of the cluster may do."""
+VERIFIES_FROM = 4
+"""AddPartitionsToTxn is between brokers from this version on."""
 NO_LIMIT_BYTES = 1 << 62
 
 
@@ -157,21 +160,29 @@ class ClientQuotas:
             self._scheduler.timers.at(self._scheduler.now_ms + self._kept_ms, self._forget)
 
     def _is_of_node(self, request: Request[Any]) -> bool:
-        """Whether a node sends it, as one: a follower's Fetch, an API that needs CLUSTER_ACTION, or what a broker sends
-        to the controller for itself. On one connection with that goes its heartbeat, which must not wait. Who fetches
-        as replica -2, to debug, is a consumer.
-        """
+        """Whether a node sends it, as one, and may do that."""
         if isinstance(request.principal, OwnPrincipal):
             return True
-        key, right, needs = request.handler.key, ACT_IN_CLUSTER, request.handler.needs
+        needs = request.handler.needs
+        if needs is not None and needs in NODES_ONLY:
+            return self._gate.would_allow(request, needs)
+        return self._asks_as_node(request) and self._gate.would_allow(request, ACT_IN_CLUSTER)
+
+    def _asks_as_node(self, request: Request[Any]) -> bool:
+        """Whether only nodes ask so: followers, leaders that verify a transaction, and what a broker sends to the
+        controller for itself. On one connection with that goes its heartbeat, which must not wait. Who fetches as
+        replica -2, to debug, is a consumer.
+        """
+        key, body = request.handler.key, request.body
         if key is ApiKey.FETCH:
-            as_node = replica_id(request.body) >= 0
-        elif needs is not None and needs in NODES_ONLY:
-            as_node, right = True, needs
-        else:
-            direct = request.connection.id > 0 and request.listener in self._controller_listeners
-            as_node = direct and (key is ApiKey.API_VERSIONS or makes_coordinator_topics(request))
-        return as_node and self._gate.would_allow(request, right)
+            return replica_id(body) >= 0
+        if key is ApiKey.LIST_OFFSETS:
+            return bool(body.replica_id >= 0)
+        if key is ApiKey.ADD_PARTITIONS_TO_TXN:
+            return request.version >= VERIFIES_FROM
+        if request.connection.id <= 0 or request.listener not in self._controller_listeners:
+            return False
+        return key is ApiKey.API_VERSIONS or (key is ApiKey.CREATE_TOPICS and makes_coordinator_topics(body))
 
     def _time_delay_ms(self, usage: Usage, now_ms: int) -> int:
         """At most a window, as in Kafka: the work of a request may be long, and its client shall not wait for hours."""
@@ -225,13 +236,11 @@ class MutationQuota:
         return delay_ms > 0
 
 
-def makes_coordinator_topics(request: Request[Any]) -> bool:
+def makes_coordinator_topics(body: CreateTopicsRequest) -> bool:
     """Whether it creates nothing but topics that coordinators keep their state in, as a broker does when a client first
     asks for one.
     """
-    return request.handler.key is ApiKey.CREATE_TOPICS and all(
-        topic.name in COORDINATOR_TOPICS for topic in request.body.topics
-    )
+    return all(topic.name in COORDINATOR_TOPICS for topic in body.topics)
 
 
 def logs_in(connection: Connection) -> bool:

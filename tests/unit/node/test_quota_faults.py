@@ -18,10 +18,12 @@ from penstock.node.request import Handler
 from penstock.node.timers import TICK_MS
 from penstock.protocol.acls import AclOperation
 from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.create_topics_response import CreateTopicsResponse
 from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from penstock.protocol.messages.list_offsets_request import ListOffsetsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE
@@ -72,6 +74,8 @@ def test_a_brokers_connection_to_the_controller_is_never_mute(node: Node) -> Non
 AS_NODES = {
     "markers": (WriteTxnMarkersRequest(markers=[]), 1),
     "a follower's fetch": (fetch("t", wanted(), replica_id=7), 12),
+    "a follower's offsets": (ListOffsetsRequest(replica_id=7, topics=[]), 7),
+    "a leader that verifies": (AddPartitionsToTxnRequest(transactions=[]), 4),
 }
 
 
@@ -87,6 +91,21 @@ def test_who_may_not_act_as_a_node_is_counted_like_anybody(node: Node, asks: str
         client.send(message, version, "greedy")
     node.acls.refused = lambda *_: False
     assert client.paused is not may
+
+
+def test_who_asks_as_a_client_is_counted_though_it_may_act_as_a_node(node: Node) -> None:
+    node.change([quota("request_percentage", 0.001, client_id="greedy")])
+    as_client = [
+        (fetch("t", wanted(), replica_id=-2), 12),
+        (ListOffsetsRequest(replica_id=-1, topics=[]), 7),
+        (AddPartitionsToTxnRequest(v3_and_below_transactional_id="x"), 3),
+        (creation("__consumer_offsets"), 7),
+    ]
+    for message, version in as_client:
+        client = node.connect()
+        for _ in range(3):
+            client.send(message, version, "greedy")
+        assert client.paused, message
 
 
 def test_what_the_controller_says_counts_where_no_quota_is_known_yet() -> None:
