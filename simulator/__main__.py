@@ -9,6 +9,7 @@ examples:
   python -m simulator --scenario consumers --seeds 1..40 --jobs 2 --twice 1
   python -m simulator --scenario transactional --seeds 1..20 --jobs 2 --twice 1
   python -m simulator --scenario users --seeds 1..50 --jobs 2 --twice 1
+  python -m simulator --scenario limited --seeds 1..100 --jobs 2 --twice 1
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ FAMILIES = {
     "clusters": (*SCENARIOS, *COMPACTED_SCENARIOS),
     "consumers": tuple(GROUP_SCENARIOS),
     "transactional": tuple(TRANSACTION_SCENARIOS),
-    "users": (*SECURED_SCENARIOS, *QUOTA_SCENARIOS),
+    "users": tuple(SECURED_SCENARIOS),
+    "limited": tuple(QUOTA_SCENARIOS),
 }
 """Scenarios that are run by one name, one after the other."""
 

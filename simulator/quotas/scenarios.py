@@ -10,8 +10,8 @@ QUOTA_SCENARIOS = {
     for scenario in (
         Scenario(
             "quotas",
-            "an admin changes client quotas through any broker; nodes die, stand still and are cut off, the active "
-            "controller more often than others; checkpoints are written often",
+            "clients exceed their quotas of all kinds, and an admin changes quotas through any broker; nodes die, "
+            "stand still and are cut off, the active controller more often than others; checkpoints are written often",
             nodes=(3, 3, 4),
             kinds=(*CONTROLLER, faults.kill, faults.pause, faults.isolation, faults.broken_connections),
             durable=True,

@@ -476,6 +476,7 @@ class Machine:
         elif not isinstance(effect, LetIn):
             assert isinstance(effect, Close)
             self.trace(f"closed {effect.connection}: {effect.reason}")
+            self.tap.gone(effect.connection)
             link.close()
 
     def _carry_out_on_dialled(self, effect: SendTo | HangUp) -> None:

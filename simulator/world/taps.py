@@ -24,7 +24,7 @@ class Tap(Protocol):
         """A frame leaves, which the node has made at `said_ms`."""
 
     def gone(self, link: int) -> None:
-        """The connection is over."""
+        """The other end has gone, or the node has done with the connection; perhaps both are said."""
 
 
 class NoTap:
