@@ -107,6 +107,7 @@ def handle(node: Broker, request: Request[EnvelopeRequest], now_ms: int) -> Outc
     connection.in_flight.append(inner)
     request.abandoned = lambda: node.disconnected(connection.id, node.scheduler.now_ms)
     node.dispatcher.run(inner, now_ms)
+    request.connection.time_usage = connection.time_usage  # this step's time is the client's, too, not the broker's
     return LATER
 
 
