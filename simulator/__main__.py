@@ -9,6 +9,7 @@ examples:
   python -m simulator --scenario consumers --seeds 1..40 --jobs 2 --twice 1
   python -m simulator --scenario transactional --seeds 1..20 --jobs 2 --twice 1
   python -m simulator --scenario users --seeds 1..50 --jobs 2 --twice 1
+  python -m simulator --scenario limited --seeds 1..60 --jobs 2 --twice 1
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import HASH_SEEDS, Outcome, Task, run_all
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
-from simulator.quotas.tenants import TENANT_SCENARIOS
+from simulator.quotas.sharing import TENANT_SCENARIOS
 from simulator.secured.scenarios import SECURED_SCENARIOS
 from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
 from simulator.worlds import WORLDS, seed_range
@@ -34,7 +35,8 @@ FAMILIES = {
     "clusters": (*SCENARIOS, *COMPACTED_SCENARIOS),
     "consumers": tuple(GROUP_SCENARIOS),
     "transactional": tuple(TRANSACTION_SCENARIOS),
-    "users": (*SECURED_SCENARIOS, *QUOTA_SCENARIOS, *TENANT_SCENARIOS),
+    "users": tuple(SECURED_SCENARIOS),
+    "limited": (*QUOTA_SCENARIOS, *TENANT_SCENARIOS),
 }
 """Scenarios that are run by one name, one after the other."""
 

@@ -4,7 +4,7 @@
 node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), of one with compacted
 topics (`simulator.compacted.scenarios`), of one with consumer groups (`simulator.groups.scenarios`), of one with
 transactions (`simulator.transactions.scenarios`), of one with users and ACLs (`simulator.secured.scenarios`), of one
-with client quotas (`simulator.quotas.scenarios`), or of one that tenants share (`simulator.quotas.tenants`).
+with client quotas (`simulator.quotas.scenarios`), or of one that tenants share (`simulator.quotas.sharing`).
 A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
 """
 
@@ -24,7 +24,7 @@ from simulator.groups.world import GroupWorld
 from simulator.log.world import LogWorld
 from simulator.node.world import NodeWorld
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
-from simulator.quotas.tenants import TENANT_SCENARIOS, TenantWorld
+from simulator.quotas.sharing import TENANT_SCENARIOS, TenantWorld
 from simulator.quotas.world import QuotaWorld
 from simulator.raft.world import RaftWorld
 from simulator.secured.scenarios import SECURED_SCENARIOS

@@ -112,8 +112,12 @@ class Wire:
         self._socket: Socket = client.network.dial(client.name, address, self)
 
     def ask(self, question: Question, frame: bytes) -> None:
-        """Sends a request, now or when the connection is ready for it."""
+        """Asks something, now or when the connection is ready for it."""
         self.questions.append(question)
+        self.send(frame)
+
+    def send(self, frame: bytes) -> None:
+        """Sends a request, now or when the connection is ready for it."""
         if self._ready:
             self._socket.send(frame)
         else:
@@ -235,11 +239,20 @@ class ClusterClient:
     ) -> None:
         """Asks a broker. `answered` is told the answer, or None when the connection broke or time was up."""
         question, frame = self.question(message, version, answered)
+        wire = self._wire(address)
+        wire.ask(question, frame)
+        self.simulation.after_ms(timeout_ms, lambda: self._time_out(wire, question))
+
+    def tell(self, address: Address, message: Message, version: int) -> None:
+        """Sends what has no answer."""
+        self._wire(address).send(self.question(message, version, lambda response: None)[1])
+
+    def _wire(self, address: Address) -> Wire:
+        """The connection to a broker, a new one if there is none."""
         wire = self._wires.get(address)
         if wire is None or wire.dead:
             wire = self._wires[address] = Wire(self, address)
-        wire.ask(question, frame)
-        self.simulation.after_ms(timeout_ms, lambda: self._time_out(wire, question))
+        return wire
 
     def question(self, message: Message, version: int, answered: Answered) -> tuple[Question, bytes]:
         """A request under the next number, and its frame."""

@@ -5,7 +5,7 @@ What it was told holds from then on, through all failovers, and on every broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import ErrorCode
@@ -16,17 +16,25 @@ from penstock.protocol.messages.alter_client_quotas_request import (
     EntryData,
     OpData,
 )
-from penstock.quota.levels import CLIENT_KEYS, CONNECTION_CREATION_RATE, IP, PRODUCER_BYTE_RATE, Entity, levels_of
+from penstock.quota.levels import CLIENT_ID, CLIENT_KEYS, CONNECTION_CREATION_RATE, IP, USER, Entity, levels_of
 from simulator.cluster.load import Load
+from simulator.quotas.rules import CHANGED
 from simulator.world.checks import check
 
 SURVIVES = "quotas survive"
 VERSION = 1
 VALUE_MAX = 1_000_000
+SMALL = (200, 3_000)
+"""What the client whose limits are changed while it is slowed down may produce."""
 DELETE_PROBABILITY = 0.4
 PAUSE_MS = (5, 60)
+SMALL_ENTITIES: tuple[Entity, ...] = (
+    ((CLIENT_ID, CHANGED), (USER, "ANONYMOUS")),
+    ((CLIENT_ID, CHANGED), (USER, None)),
+)
 ENTITIES: tuple[Entity, ...] = (
     *dict.fromkeys([*levels_of("a", "c"), *levels_of("b", "d")]),
+    *(2 * SMALL_ENTITIES),
     ((IP, None),),
     ((IP, "10.0.0.7"),),
 )
@@ -61,25 +69,31 @@ class QuotaAdmin:
         entity = self.random.choice(ENTITIES)
         keys = (CONNECTION_CREATION_RATE,) if entity[0][0] == IP else CLIENT_KEYS
         chosen = self.random.sample(keys, min(len(keys), self.random.randrange(1, 3)))
-        self._alter(entity, {key: self._value() for key in chosen})
+        between = SMALL if entity in SMALL_ENTITIES else (1, VALUE_MAX)
+        self._alter(entity, {key: self._value(*between) for key in chosen})
 
-    def set_limit(self, entity: Entity, limit: float, done: Callable[[], None]) -> None:
-        """Sets what `entity` may produce, before everything else."""
-        parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
-        op = OpData(key=PRODUCER_BYTE_RATE, value=limit, remove=False)
-        request = AlterClientQuotasRequest(entries=[EntryData(entity=parts, ops=[op])])
+    def set_limits(self, limits: Mapping[Limit, float], done: Callable[[], None]) -> None:
+        """Sets what nobody changes, before everything else."""
+        entries = [
+            EntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                ops=[OpData(key=key, value=limit, remove=False)],
+            )
+            for (entity, key), limit in limits.items()
+        ]
 
         def answered(response: Any) -> None:
-            if response is None or response.entries[0].error_code:
-                self.load.simulation.after_ms(PAUSE_MS[0], lambda: self.set_limit(entity, limit, done))
+            if response is None or any(entry.error_code for entry in response.entries):
+                self.load.simulation.after_ms(PAUSE_MS[0], lambda: self.set_limits(limits, done))
             else:
+                self.known.update(limits)
                 done()
 
-        self.client.ask_any(request, VERSION, answered)
+        self.client.ask_any(AlterClientQuotasRequest(entries=entries), VERSION, answered)
 
-    def _value(self) -> float | None:
+    def _value(self, least: int, most: int) -> float | None:
         deletes = self.random.random() < DELETE_PROBABILITY
-        return None if deletes else float(self.random.randrange(1, VALUE_MAX))
+        return None if deletes else float(self.random.randrange(least, most))
 
     def _alter(self, entity: Entity, limits: dict[str, float | None]) -> None:
         entry = EntryData(

@@ -1,161 +1,164 @@
-"""Tenants that share brokers: a greedy one with many connections, and a modest one with a single connection, both of
-which ask for more than they can have at once. Neither has a quota.
+"""Clients with quotas that they exceed, beside those that a cluster always has.
 
-    TenantWorld(seed, TENANT_SCENARIOS["tenants"]).run()
-
-Requests are made to take time, and come in many at once, so that they wait in line. `WatchedTurns` looks at every
-broker who is served: from the line the modest tenant has every other turn.
+They take no notice of the time for which they are told to wait: the brokers see to it that they gain nothing. Only who
+is refused, for mutations of partitions, waits as it was told, and asks again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from penstock.node.connection import Connection
-from penstock.node.turns import CountedWork, ready
+from penstock.errors import ErrorCode
+from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
-from simulator.cluster import faults
+from penstock.records.builder import BatchBuilder
+from simulator.cluster.admins import TIMEOUT_MS, create_request
+from simulator.cluster.client import METADATA_VERSION, REQUEST_TIMEOUT_MS
+from simulator.cluster.history import PartitionHistory
 from simulator.cluster.load import Load
-from simulator.cluster.scenarios import CONTROLLER, Scenario
-from simulator.cluster.world import ClusterWorld
+from simulator.cluster.producers import PRODUCE_VERSION, PlainProducer, produce
+from simulator.quotas.rules import BUSY, FLOOD, KNOCKER, OLD
 from simulator.world.checks import check
-from simulator.world.machine import Machine
 
-TENANTS_IN_TURN = "tenants have their turns one after the other"
-GREEDY, MODEST = "greedy", "modest"
-CONNECTIONS = 16
-AT_ONCE = 12
-"""Requests of a connection that are under way together."""
-TURN_MS = 5
-EVERY_MS = 500
-"""When they ask, all of them do at once."""
-REQUEST_MS = 1.5
-"""How long a request takes: a connection's share is used up by two, a tenant's by four."""
-OTHERS_MAX = 8
-"""Requests of the greedy tenant that may be served between two of the modest one's: those of a turn, what a request
-takes beyond a share, and what goes on in any case. By connection it would be two of each."""
-METADATA_VERSION = 9
-OTHER_PRODUCERS, OTHER_PLAIN, OTHER_READERS = 2, 1, 1
-
-TENANT_SCENARIOS = {
-    "tenants": Scenario(
-        "tenants",
-        "a tenant with many connections and one with a single connection ask for more than there is; nodes die, stand "
-        "still and are cut off",
-        nodes=(3,),
-        kinds=(*CONTROLLER, faults.kill, faults.pause, faults.broken_connections),
-        durable=True,
-        load_ms=5_000,
-        admins=1,
-    )
-}
+STRICT_VERSIONS, OLDER_VERSIONS = (7, 3, 5), (5, 2, 4)
+"""Of CreateTopics, CreatePartitions and DeleteTopics: from which on a client can be refused, and before."""
+PARTITIONS_MAX = 3
+PAUSE_MS = (20, 300)
+FLOOD_MS, BUSY_PAUSE_MS, KNOCK_MS = (60, 200), (40, 140), (20, 100)
 
 
-class WatchedTurns:
-    """The turns of one broker, with an eye on them. A simulated loop has one event in a turn; as a real one, this has
-    all that has come meanwhile, and serves the line.
+class Mutator:
+    """Creates topics, gives them partitions, and deletes them. `older`: as a client that cannot be refused.
 
-    Attributes: `waited`, how often a request of the modest tenant was served from the line; `others`, how many of the
-    greedy one's since then.
+    Attributes: `refused`, how often it was; `changes`, how often not. `busy`: it waits for an answer.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self.waited = 0
-        self.others = 0
-        self._machine = machine
-        self._broker = machine.broker
-        turns = machine.broker.dispatcher.turns
-        self._connections = machine.broker.connections
-        self._execute, self._receive = turns._execute, turns.execute
-        self._serve, self._turn_ended = turns.serve, turns.turn_ended
-        self._received: list[tuple[Connection, memoryview]] = []
-        self._serving = self._served = False
-        turns._clock_ms = CountedWork(REQUEST_MS)
-        turns._execute = self.execute
-        turns.execute = self.received  # type: ignore[method-assign]
-        turns.serve = self.serve  # type: ignore[method-assign]
-        turns.turn_ended = self.turn_ended  # type: ignore[method-assign]
-
-    def turn_ended(self) -> None:
-        if self._served:
-            self._served = False
-            self._turn_ended()
-
-    def received(self, connection: Connection, frame: memoryview) -> None:
-        if not self._received:
-            self._machine.simulation.after_ms(TURN_MS, lambda: self._machine.on_loop(self._deliver))
-        self._received.append((connection, frame))
-
-    def _deliver(self) -> None:
-        received, self._received = self._received, []
-        if self._machine.broker is self._broker:
-            for connection, frame in received:
-                if not connection.closed:
-                    self._receive(connection, frame)
-
-    def serve(self) -> None:
-        self._serving = self._served = True
-        try:
-            self._serve()
-        finally:
-            self._serving = False
-
-    def execute(self, connection: Connection, frame: memoryview) -> None:
-        name = connection.named
-        if self._serving and name == MODEST:
-            self.waited += 1
-            self.others = 0
-        elif self._serving and name == GREEDY:
-            waits = any(each.named == MODEST and ready(each) for each in self._connections.values())
-            self.others = self.others + 1 if waits else 0
-            check(self.others <= OTHERS_MAX, TENANTS_IN_TURN, f"{self.others} of {GREEDY}, while {MODEST} waits")
-        self._execute(connection, frame)
-
-
-class Asker:
-    """A connection of a tenant to each broker that asks for so much at a time, together with all others."""
-
-    def __init__(self, load: Load, name: str, client_id: str) -> None:
+    def __init__(self, load: Load, name: str, *, older: bool) -> None:
         self.load = load
+        self.random = load.simulation.random
         self.client = load.client(name)
-        self.client.client_id = client_id
-        self.answers = 0
-        self._left = 0
+        self.refused = 0
+        self.changes = 0
+        self.busy = False
+        self._older = older
+        self._versions = OLDER_VERSIONS if older else STRICT_VERSIONS
+        self._made = 0
+        self._own: dict[str, int] = {}
 
     def go_on(self) -> None:
-        """Asks a broker, which all of them choose alike, if it has all answers from before."""
+        """Asks for one change."""
         if not self.load.going_on:
             return
-        simulation = self.load.simulation
-        simulation.after_ms(EVERY_MS - simulation.now_ms % EVERY_MS, self.go_on)
-        if self._left:
+        create, extend, delete = self._versions
+        name = self.random.choice(sorted(self._own)) if self._own else ""
+        if not self._own or self.random.random() < 0.5:
+            self._made += 1
+            name = f"of-{self.client.name}-{self._made}"
+            count = self.random.randrange(1, PARTITIONS_MAX + 1)
+            self._ask(create_request([name], count, 1, {}), create, lambda: self._own.update({name: count}))
+        elif self.random.random() < 0.5:
+            count = self._own[name] + self.random.randrange(1, PARTITIONS_MAX + 1)
+            topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+            request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+            self._ask(request, extend, lambda: self._own.update({name: count}))
+        else:
+            del self._own[name]
+            self._ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=TIMEOUT_MS), delete, lambda: None)
+
+    def _ask(self, request: Message, version: int, done: Callable[[], None]) -> None:
+        self.busy = True
+
+        def answered(response: Any) -> None:
+            self.busy = False
+            code = None if response is None else code_of(response)
+            pause_ms = self.random.randrange(*PAUSE_MS)
+            if code is ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+                check(not self._older, OLD, f"{self.client.name}: {request}")
+                self.refused += 1
+                again_ms = response.throttle_time_ms
+                self.load.simulation.after_ms(again_ms, lambda: self._again(request, version, done))
+                return
+            if code is ErrorCode.NONE:
+                self.changes += 1
+                done()
+            self.load.simulation.after_ms(pause_ms, self.go_on)
+
+        self.client.ask_any(request, version, answered)
+
+    def _again(self, request: Message, version: int, done: Callable[[], None]) -> None:
+        if self.load.going_on:
+            self._ask(request, version, done)
+
+
+def code_of(response: Any) -> ErrorCode:
+    """The error of the only topic of an answer."""
+    for field in ("topics", "results", "responses"):
+        for each in getattr(response, field, ()):
+            return ErrorCode(each.error_code)
+    raise AssertionError(f"{response} names no topic")
+
+
+class Flood(PlainProducer):
+    """Produces and wants no answers (acks=0), so all that it knows is whether its connection is open."""
+
+    def __init__(self, load: Load, partition: PartitionHistory) -> None:
+        super().__init__(load, partition, FLOOD)
+
+    def go_on(self) -> None:
+        if not self.load.going_on:
             return
-        broker = self.load.brokers[simulation.now_ms // EVERY_MS % len(self.load.brokers)]
-        self._left = AT_ONCE
-        for _ in range(AT_ONCE):
-            self.client.ask(broker, MetadataRequest(topics=[]), METADATA_VERSION, self._answered)
+        leader = self.leader
+        if leader is None:
+            self.find_leader()
+            return
+        builder = BatchBuilder()
+        for value in self.new_values():
+            builder.append(self.load.simulation.now_ms, None, value)
+        self.client.tell(leader, produce(self.partition, builder, acks=0), PRODUCE_VERSION)
+        if self.load.simulation.random.random() < 0.1:
+            self.client.leaders.pop((self.partition.topic, self.partition.index), None)
+        self.later(self.load.simulation.random.randrange(*FLOOD_MS))
 
-    def _answered(self, response: Any) -> None:
-        self.answers += response is not None
-        self._left -= 1
+
+class Busy:
+    """Asks for what takes the loop's time, at each broker, two requests in flight."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.client = load.client(BUSY)
+
+    def go_on(self) -> None:
+        """Asks once more, and does not wait for an answer."""
+        if self.load.going_on:
+            for _ in range(2):
+                self.client.ask_any(MetadataRequest(topics=[]), METADATA_VERSION, lambda response: None)
+            self.load.simulation.after_ms(self.load.simulation.random.randrange(*BUSY_PAUSE_MS), self.go_on)
 
 
-class TenantWorld(ClusterWorld):
-    """See the module's head. Attributes: `watches`, one of each broker that has been ready."""
+class Knocker:
+    """Connects again and again. `refused`: how often it was not let in."""
 
-    def __init__(self, seed: int, scenario: Scenario) -> None:
-        super().__init__(seed, scenario)
-        del self.producers[OTHER_PRODUCERS:], self.plain[OTHER_PLAIN:], self.readers[OTHER_READERS:]
-        self.askers = [Asker(self.load, f"{GREEDY}-{number}", GREEDY) for number in range(CONNECTIONS)]
-        self.askers.append(Asker(self.load, MODEST, MODEST))
-        self.watches: list[WatchedTurns] = []
-        for machine in self.machines:
-            self._watch(machine)
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.client = load.client(KNOCKER)
+        self.let_in = 0
+        self.refused = 0
 
-    def _watch(self, machine: Machine) -> None:
-        machine.started = lambda: self.watches.append(WatchedTurns(machine))
+    def go_on(self) -> None:
+        """Connects, asks something, and hangs up."""
+        if not self.load.going_on:
+            return
+        address = self.client.any_broker()
 
-    def _suffer(self) -> None:
-        for asker in self.askers:
-            asker.go_on()
-        super()._suffer()
+        def answered(response: Any) -> None:
+            self.let_in += response is not None
+            self.refused += response is None
+            self.client.hang_up(address)
+            self.load.simulation.after_ms(self.load.simulation.random.randrange(*KNOCK_MS), self.go_on)
+
+        request = ApiVersionsRequest(client_software_name="knocker", client_software_version="1")
+        self.client.ask(address, request, 3, answered, timeout_ms=REQUEST_TIMEOUT_MS)

@@ -16,6 +16,7 @@ from penstock.node.broker import Broker
 from penstock.node.effects import Chunk
 from simulator.world.disk import SimulatedDisk
 from simulator.world.network import Socket
+from simulator.world.taps import Tap
 
 LENGTH_BYTES = 4
 
@@ -25,10 +26,12 @@ class LinkHost(Protocol):
 
     Attributes:
         dialled: the connections to other nodes that have not been hung up, by the node's number.
+        tap: who listens to those that are served.
     """
 
     broker: Broker
     disks: Sequence[SimulatedDisk]
+    tap: Tap
     dialled: dict[int, DialledLink]
 
     @property
@@ -74,6 +77,7 @@ class ServedLink:
         self._unread: deque[bytearray] = deque()
         self._unsent: deque[Chunk | None] = deque()
         self._assembled: list[bytes] = []
+        self._said_ms: deque[int] = deque()
         self._reading = False
         self._closing = False
 
@@ -89,23 +93,30 @@ class ServedLink:
         self.machine.on_loop(lambda: self.machine.link_gone(self))
 
     def _deliver(self, frame: bytearray) -> None:
+        self._unread.append(frame)
         if self.paused:
-            self._unread.append(frame)
-        else:
-            self.machine.broker.received(self.number, memoryview(frame), self.machine.now_ms)
+            self.machine.tap.unread(self.number, self.machine.now_ms)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Gives the node the frame that has waited longest, if it reads."""
+        if self._unread and not self.paused:
+            frame, now_ms = self._unread.popleft(), self.machine.now_ms
+            self.machine.tap.read(self.number, frame, now_ms)
+            self.machine.broker.received(self.number, memoryview(frame), now_ms)
 
     # What the node wants
 
     def resume(self) -> None:
-        """Delivers what has not been read, and reads on."""
+        """Reads on: what has not been read first, then what waits for the loop already."""
         self.paused = False
-        unread, self._unread = self._unread, deque()
-        for frame in unread:
-            self.received(frame)
+        for _ in self._unread:
+            self.machine.on_loop(self._read_on)
 
     def send(self, chunks: Sequence[Chunk]) -> None:
         """Sends whole frames when their slices have been read."""
         self._unsent += [*chunks, None]
+        self._said_ms.append(self.machine.now_ms)
         self._send_on()
 
     def close(self) -> None:
@@ -142,7 +153,9 @@ class ServedLink:
 
     def _send_frames(self) -> None:
         data, self._assembled = b"".join(self._assembled), []
+        said_ms = self._said_ms.popleft()
         for frame in split(data):
+            self.machine.tap.sent(self.number, frame, said_ms)
             self.socket.send(frame)
 
     def _break_off(self) -> None:

@@ -27,6 +27,7 @@ from penstock.node.audit import Audit
 from penstock.node.broker import Broker
 from penstock.node.client_quotas import ClientQuotas
 from penstock.node.effects import Close, Dial, Effect, HangUp, LetIn, PauseReading, ResumeReading, Run, Send, SendTo
+from penstock.node.gate import Gate
 from penstock.node.handlers import registry
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
@@ -38,6 +39,7 @@ from simulator.world.disk import PowerLoss, SimulatedDisk
 from simulator.world.driver import Lanes, Simulation
 from simulator.world.links import DialledLink, ServedLink, SliceRead, split
 from simulator.world.network import Address, Network, Socket
+from simulator.world.taps import NO_TAP, Tap
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 LISTENER = "PLAINTEXT"
@@ -71,7 +73,8 @@ class Machine:
         restart_delay_ms: after a crash; None: it stays down until `start`.
         before_start, started, died, stopped: called on those occasions; `started` when the broker is ready, `stopped`
         after a clean stop.
-        audit, quotas: of the node, from the next start on.
+        audit, quotas, work_ms: of the node, from the next start on.
+        tap: listens to the connections that are served.
         observed: called after each event of the running node, when its effects have been carried out.
     """
 
@@ -103,7 +106,9 @@ class Machine:
         self.stopped: Callable[[], None] = lambda: None
         self.observed: Callable[[], None] = lambda: None
         self.audit: Audit | None = None
-        self.quotas: Callable[[NodeState, Scheduler], ClientQuotas] = ClientQuotas
+        self.quotas: Callable[[NodeState, Scheduler, Gate], ClientQuotas] = ClientQuotas
+        self.work_ms: Callable[[], float] | None = None
+        self.tap: Tap = NO_TAP
         self.event_us = EVENT_US
         self.loses_disk = False
         self.stall_probability = 0.0
@@ -199,6 +204,7 @@ class Machine:
             wall=self._clock.wall,
             audit=self.audit,
             quotas=self.quotas,
+            work_ms=self.work_ms,
         )
         self._lanes = Lanes(
             self.simulation,
@@ -339,12 +345,19 @@ class Machine:
         self.network.listen(*self.address(listener), accept)
 
     def _connected(self, link: ServedLink, listener: str) -> None:
+        delay_ms = self.broker.connection_delay_ms(link.socket.peer, self.now_ms)
+        if delay_ms:
+            link.paused = True
+            self.simulation.after_ms(delay_ms, link.socket.close)
+            return
         self._served[link.number] = link
+        self.tap.connected(link.number, link.socket.peer, self.now_ms)
         self.broker.connected(link.number, listener, f"{link.socket.peer}:40000", self.now_ms)
 
     def link_gone(self, link: ServedLink) -> None:
         """A connection that we served is gone."""
         if self._served.pop(link.number, None) is not None:
+            self.tap.gone(link.number)
             self.broker.disconnected(link.number, self.now_ms)
 
     def _dial(self, dial: Dial) -> None:
@@ -463,6 +476,7 @@ class Machine:
         elif not isinstance(effect, LetIn):
             assert isinstance(effect, Close)
             self.trace(f"closed {effect.connection}: {effect.reason}")
+            self.tap.gone(effect.connection)
             link.close()
 
     def _carry_out_on_dialled(self, effect: SendTo | HangUp) -> None:

@@ -16,7 +16,7 @@ from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
 from simulator.jobs import SAME_TRACE, run_all
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
-from simulator.quotas.tenants import TENANT_SCENARIOS
+from simulator.quotas.sharing import TENANT_SCENARIOS
 from simulator.secured.scenarios import SECURED_SCENARIOS
 from simulator.transactions.scenarios import TRANSACTION_SCENARIOS
 from simulator.world.checks import Violation

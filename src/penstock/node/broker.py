@@ -112,7 +112,7 @@ class Broker:
         bug: Callable[[str, Exception], None] | None = None,
         work_ms: Callable[[], float] | None = None,
         wall: WallTime | None = None,
-        quotas: Callable[[NodeState, Scheduler], ClientQuotas] = ClientQuotas,
+        quotas: Callable[[NodeState, Scheduler, Gate], ClientQuotas] = ClientQuotas,
         audit: Audit | None = None,
         authorizer: Authorizer | None = None,
         nonces: Random | None = None,
@@ -146,7 +146,7 @@ class Broker:
         denials = Denials(authorizer, scheduler)
         self.gate = Gate(authorizer, denials) if audit is None else AuditedGate(authorizer, denials, audit)
         self.quorums = Quorums()
-        client_quotas = quotas(state, scheduler)
+        client_quotas = quotas(state, scheduler, self.gate)
         self.connections: dict[int, Connection] = {}
         self.replication = Replication(
             state,

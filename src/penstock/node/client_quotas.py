@@ -8,8 +8,8 @@ over the quota without it, and the client waits all the longer: else it could ne
 
 `request_percentage` is of the time in which the loop executes requests: 100 is all of it, by one client
 (docs/adr/0048). Requests of nodes, and acks=0, are exempt, as in Kafka, and so is what a login takes: who it is for is
-not known yet, and logins have bounds of their own. Partition mutations are counted on the active controller, whom the
-broker tells for whom it asks.
+not known yet, and logins have bounds of their own. Who asks as a node and may not is counted like anybody. Partition
+mutations are counted on the active controller, whom the broker tells for whom it asks.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 from penstock.config.addresses import canonical_address
 from penstock.errors import ErrorCode, RequestError
 from penstock.events import events
+from penstock.log.names import COORDINATOR_TOPICS
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
 from penstock.metadata.client_quotas import Entity, QuotaValues, connection_rates
 from penstock.node.fetch_answers import replica_id
 from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.create_topics_request import CreateTopicsRequest
 from penstock.quota.connections import ConnectionRates
 from penstock.quota.usages import ClientUsages, Usage, Usages, Windows
 from penstock.security.authorizer import OwnPrincipal
@@ -32,6 +34,7 @@ from penstock.security.rights import ACT_IN_CLUSTER, END_TRANSACTIONS
 
 if TYPE_CHECKING:
     from penstock.node.connection import Connection
+    from penstock.node.gate import Gate
     from penstock.node.request import Request
     from penstock.node.scheduler import Scheduler
     from penstock.node.state import NodeState
@@ -40,8 +43,8 @@ logger = events("node.client_quotas")
 
 NODES_ONLY = (ACT_IN_CLUSTER, END_TRANSACTIONS)
 """What only the nodes of the cluster may do."""
-MS_PER_PERCENT = 10.0
-"""One percent of a second."""
+VERIFIES_FROM = 4
+"""AddPartitionsToTxn is between brokers from this version on."""
 NO_LIMIT_BYTES = 1 << 62
 
 
@@ -50,9 +53,11 @@ class ClientQuotas:
     have one; `connections`, of addresses.
     """
 
-    def __init__(self, state: NodeState, scheduler: Scheduler) -> None:
+    def __init__(self, state: NodeState, scheduler: Scheduler, gate: Gate) -> None:
         settings = state.settings
         self._scheduler = scheduler
+        self._gate = gate
+        self._controller_listeners = settings.controller_listener_names
         self._windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
         mutation_windows = Windows(
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000
@@ -84,7 +89,7 @@ class ClientQuotas:
         """
         connection, body = request.connection, request.body
         connection.time_usage = None
-        if isinstance(request.principal, OwnPrincipal) or body is None or is_of_node(request) or logs_in(connection):
+        if body is None or logs_in(connection) or self._is_of_node(request):
             return 0
         usages = request.usages = self.of(request, now_ms)
         if request.handler.key is not ApiKey.PRODUCE:
@@ -109,11 +114,14 @@ class ClientQuotas:
         return delay_ms
 
     def fetch_max_bytes(self, request: Request[Any]) -> int:
-        """What a fetch may get at once: more would be over its quota whatever has passed before (KAFKA-9677)."""
+        """What a fetch may get at once: more would be over its quota whatever has passed before (KAFKA-9677). It is a
+        byte at least: who may have nothing would not have to wait for more.
+        """
         usage = None if request.usages is None else request.usages.fetch
         if usage is None:
             return NO_LIMIT_BYTES
-        return int(min(usage.limit * (self._windows.number - 1) * self._windows.width_ms / 1_000, NO_LIMIT_BYTES))
+        windows_s = (self._windows.number - 1) * self._windows.width_ms / 1_000
+        return int(min(max(1.0, usage.limit * windows_s), NO_LIMIT_BYTES))
 
     def fetch_delay_ms(self, request: Request[Any], size_bytes: int, now_ms: int) -> int:
         """How long a fetch that found so much is to be held back, and answered with nothing; 0 if it is not."""
@@ -133,8 +141,8 @@ class ClientQuotas:
 
     def mutations(self, request: Request[Any], *, strict: bool, now_ms: int) -> MutationQuota:
         """The quota for the partitions that a request creates or deletes here, on the active controller."""
-        usage = self.of(request, now_ms).mutations if self.active else None
-        return MutationQuota(usage, strict=strict, now_ms=now_ms)
+        counts = self.active and not self._is_of_node(request)
+        return MutationQuota(self.of(request, now_ms).mutations if counts else None, strict=strict, now_ms=now_ms)
 
     def of(self, request: Request[Any], now_ms: int) -> ClientUsages:
         """What holds for the client of a request."""
@@ -156,10 +164,34 @@ class ClientQuotas:
         if self._forgets:
             self._scheduler.timers.at(self._scheduler.now_ms + self._kept_ms, self._forget)
 
+    def _is_of_node(self, request: Request[Any]) -> bool:
+        """Whether a node sends it, as one, and may do that."""
+        if isinstance(request.principal, OwnPrincipal):
+            return True
+        needs = request.handler.needs
+        if needs is not None and needs in NODES_ONLY:
+            return self._gate.would_allow(request, needs)
+        return self._asks_as_node(request) and self._gate.would_allow(request, ACT_IN_CLUSTER)
+
+    def _asks_as_node(self, request: Request[Any]) -> bool:
+        """Whether only nodes ask so: followers, leaders that verify a transaction, and what a broker sends to the
+        controller for itself. On one connection with that goes its heartbeat, which must not wait. Who fetches as
+        replica -2, to debug, is a consumer.
+        """
+        key, body = request.handler.key, request.body
+        if key is ApiKey.FETCH:
+            return replica_id(body) >= 0
+        if key is ApiKey.LIST_OFFSETS:
+            return bool(body.replica_id >= 0)
+        if key is ApiKey.ADD_PARTITIONS_TO_TXN:
+            return request.version >= VERIFIES_FROM
+        if request.connection.id <= 0 or request.listener not in self._controller_listeners:
+            return False
+        return key is ApiKey.API_VERSIONS or (key is ApiKey.CREATE_TOPICS and makes_coordinator_topics(body))
+
     def _time_delay_ms(self, usage: Usage, now_ms: int) -> int:
         """At most a window, as in Kafka: the work of a request may be long, and its client shall not wait for hours."""
-        percent, usage.spent_ms = usage.spent_ms / MS_PER_PERCENT, 0.0
-        usage.rate.record(percent, now_ms)
+        usage.count_time(now_ms)
         return usage.delayed(min(usage.rate.delay_ms(usage.limit, now_ms), self._windows.width_ms), now_ms)
 
 
@@ -195,24 +227,25 @@ class MutationQuota:
         usage = self._usage
         if usage is None or usage.tokens is None:
             return
-        if self._strict:
-            self.delay_ms = usage.tokens.delay_ms(self._now_ms)
-            if self.delay_ms:
-                usage.delayed(self.delay_ms, self._now_ms)
-                raise RequestError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
+        if self._strict and self._wait(usage, usage.tokens.delay_ms(self._now_ms)):
+            raise RequestError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
         usage.tokens.take(partitions, self._now_ms)
         usage.rate.record(partitions, self._now_ms)
         if not self._strict:
-            self.delay_ms = usage.delayed(usage.tokens.delay_ms(self._now_ms), self._now_ms)
+            self._wait(usage, usage.tokens.delay_ms(self._now_ms))
+
+    def _wait(self, usage: Usage, delay_ms: int) -> bool:
+        """Whether the client must wait; it is told so once, of all topics of the request together."""
+        usage.delayed(delay_ms, self._now_ms, told_ms=self.delay_ms)
+        self.delay_ms = delay_ms
+        return delay_ms > 0
 
 
-def is_of_node(request: Request[Any]) -> bool:
-    """Whether a node sends it, as one: a follower's Fetch, or an API that needs CLUSTER_ACTION. Who fetches as replica
-    -2, to debug, is a consumer.
+def makes_coordinator_topics(body: CreateTopicsRequest) -> bool:
+    """Whether it creates nothing but topics that coordinators keep their state in, as a broker does when a client first
+    asks for one.
     """
-    if request.handler.key is ApiKey.FETCH:
-        return replica_id(request.body) >= 0
-    return request.handler.needs in NODES_ONLY
+    return all(topic.name in COORDINATOR_TOPICS for topic in body.topics)
 
 
 def logs_in(connection: Connection) -> bool:

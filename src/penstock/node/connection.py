@@ -35,10 +35,25 @@ UNNAMED: Final = object()
 """Stands for the client id of a connection that has sent no request yet as who it is."""
 
 
+class LateAnswer:
+    """An answer that waits for those before it, and is written when it leaves: for how long the connection is mute then
+    is not known before.
+    """
+
+    __slots__ = ("write",)
+
+    def __init__(self, write: Callable[[], Sequence[Chunk]]) -> None:
+        self.write = write
+
+
+Answer = Sequence[Chunk] | LateAnswer
+"""What is sent; nothing for no response frame."""
+
+
 class InFlight(Protocol):
     """The part of a request (`penstock.node.request`) that a connection needs."""
 
-    answer: Sequence[Chunk]
+    answer: Answer
     done: bool
     frame_bytes: int
     abandoned: Callable[[], None] | None
@@ -112,17 +127,20 @@ class Connection:
         self.address = java_address(self.peer.rpartition(":")[0].strip("[]"))
         self.client_host = f"/{self.address}"
 
-    def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
-        """Takes the answer of a request and sends all answers that are next in order. No chunks: no response frame."""
+    def answered(self, request: InFlight, answer: Answer, effects: list[Effect]) -> None:
+        """Takes the answer of a request and sends all answers that are next in order."""
         assert not request.done, "a request is answered once"
-        request.answer = chunks
+        request.answer = answer
         request.done = True
         in_flight = self.in_flight
         while in_flight and in_flight[0].done:
             first = in_flight.popleft()
             self.frame_bytes -= first.frame_bytes
-            if first.answer:
-                effects.append(Send(self.id, first.answer))
+            chunks = first.answer
+            if isinstance(chunks, LateAnswer):
+                chunks = chunks.write()
+            if chunks:
+                effects.append(Send(self.id, chunks))
         if self.paused and self._has_room():
             self.paused = False
             if not self.muted_until_ms:

@@ -15,7 +15,7 @@ from penstock.errors import ErrorCode
 from penstock.log.disk import FileSlice
 from penstock.node.audit import Audit
 from penstock.node.client_quotas import ClientQuotas
-from penstock.node.connection import Connection, InFlight, Steps
+from penstock.node.connection import Connection, InFlight, LateAnswer, Steps
 from penstock.node.effects import Chunk
 from penstock.node.limits import STEPPED_FRAME_BYTES
 from penstock.node.metrics import RequestCounters
@@ -89,7 +89,7 @@ class Exit:
                 chunks = encode_response(request.api, request.version, request.correlation_id, answer)
             else:
                 chunks = ()
-            if self.quotas.active:
+            if self.quotas.active or request.api.forwarded:  # the controller may know of a quota before this node does
                 time_ms = self._counted(request, answer, chunks, now_ms)
                 if time_ms and answer is not None:
                     self._answer_throttled(request, answer, time_ms, now_ms)
@@ -154,7 +154,17 @@ class Exit:
             return
         message = answer.message(request.api, request.version) if isinstance(answer, Kept) else answer
         put_in(message, throttle_time_ms)
-        self._leave(request, encode_response(request.api, request.version, request.correlation_id, message), now_ms)
+        chunks = encode_response(request.api, request.version, request.correlation_id, message)
+        if request.connection.in_flight[0] is request:
+            self._leave(request, chunks, now_ms)
+        else:  # that it can be encoded is known by now
+            self._leave(request, LateAnswer(partial(self._written_late, request, message)), now_ms)
+
+    def _written_late(self, request: Request[Any], message: Message) -> Sequence[Any]:
+        """A throttled answer that had to wait for others: it says what is left of the mute by now."""
+        if hasattr(message, "throttle_time_ms"):
+            message.throttle_time_ms = max(0, request.connection.muted_until_ms - self._scheduler.now_ms)
+        return encode_response(request.api, request.version, request.correlation_id, message)
 
     def _answer_large(self, request: Request[Any], answer: Message | Kept, throttle_time_ms: int = 0) -> Steps:
         """Encodes an answer in steps and sends it."""
@@ -166,7 +176,8 @@ class Exit:
             if throttle_time_ms:
                 put_in(message, throttle_time_ms)
             chunks = yield from encode_response_steps(request.api, request.version, request.correlation_id, message)
-            if self.quotas.active and not throttle_time_ms and not request.connection.closed:
+            counts = self.quotas.active or request.api.forwarded
+            if counts and not throttle_time_ms and not request.connection.closed:
                 time_ms = self._counted(request, message, chunks, self._scheduler.now_ms)
                 if time_ms:
                     put_in(message, time_ms)
@@ -181,11 +192,11 @@ class Exit:
         del answer, message, chunks
         yield from let_go(kept)
 
-    def _leave(self, request: Request[Any], chunks: Sequence[Any], now_ms: int) -> None:
+    def _leave(self, request: Request[Any], answer: Sequence[Any] | LateAnswer, now_ms: int) -> None:
         self.counters[request.handler.number].add(now_ms - request.arrived_ms)
         if self._audit is not None:
             self._audit.ended(request, now_ms - request.arrived_ms, answered=True)
-        request.connection.answered(request, chunks, self._scheduler.effects)
+        request.connection.answered(request, answer, self._scheduler.effects)
 
     def _unencodable(self, request: Request[Any], error: Exception) -> None:
         name = request.handler.key.name

@@ -20,7 +20,7 @@ than the mechanism allows. Whoever logs in again must do so with the same mechan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.config.oauthbearer import KeySource
 from penstock.errors import ErrorCode, NotResident, ProtocolError
 from penstock.node.connection import UNNAMED
-from penstock.node.effects import Chunk, LetIn, Run
+from penstock.node.effects import LetIn, Run
 from penstock.node.exit import Exit
 from penstock.node.identities import Identities
 from penstock.node.journal import Journal
@@ -53,7 +53,7 @@ from penstock.security.oauthbearer.keys import KeyRing
 from penstock.security.sasl import LoginFailed, LoginInterrupted, SaslServer, Slow
 
 if TYPE_CHECKING:
-    from penstock.node.connection import Connection
+    from penstock.node.connection import Answer, Connection
 
 FOR_EVER_MS = 1 << 62
 KEY_BYTES = 2
@@ -79,7 +79,7 @@ class BareToken:
     """A token without a header: its answer, too, waits for those of the requests before it."""
 
     frame_bytes: int
-    answer: Sequence[Chunk] = ()
+    answer: Answer = ()
     done: bool = False
     abandoned: Callable[[], None] | None = None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from penstock.node.connection import Connection, InFlight
+from penstock.node.connection import Answer, Connection, InFlight
 from penstock.node.effects import Chunk, Dial, Effect, HangUp, Send, SendTo
 from penstock.node.limits import PEER_IN_FLIGHT_MAX
 from penstock.node.outgoing import Outgoing
@@ -42,10 +42,10 @@ class OwnConnection(Connection):
         self.principal = OwnPrincipal(NODE_PRINCIPAL_TYPE, str(state.node_id))
         self.loopback = loopback
 
-    def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
+    def answered(self, request: InFlight, answer: Answer, effects: list[Effect]) -> None:
         """Passes the answers that are next in order to the link."""
         sent: list[Effect] = []
-        super().answered(request, chunks, sent)
+        super().answered(request, answer, sent)
         for effect in sent:
             assert isinstance(effect, Send)
             self.loopback.answer(-self.id, effect.chunks)

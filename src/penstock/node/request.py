@@ -28,8 +28,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.errors import ErrorCode, NotResident
 from penstock.metadata.result import MetadataMessage
-from penstock.node.connection import Connection
-from penstock.node.effects import Chunk
+from penstock.node.connection import Answer, Connection
 from penstock.node.own_calls import OwnCall
 from penstock.protocol.api import APIS, Api, ApiKey
 from penstock.protocol.codec import decode_steps
@@ -111,7 +110,7 @@ class Request(Generic[Body]):
         self.body = body
         self.frame_bytes = frame_bytes
         self.arrived_ms = now_ms
-        self.answer: Sequence[Chunk] = ()
+        self.answer: Answer = ()
         self.done = False
         self.broke = False
         self.held = False

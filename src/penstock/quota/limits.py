@@ -2,6 +2,9 @@
 
 USAGES_PER_STEP = 500
 """Usages that are looked at, whether they can be forgotten, before others have their turn."""
+NAMES_MAX = 255
+"""Characters in the names of a user and a client id together that are measured apart under a default quota; those with
+longer ones share one measure, or a client could fill the memory with names that it makes up."""
 ADDRESSES_LOOKED_AT_MAX = 2
 """Addresses that a new one has looked at, whether they can be forgotten: more than one, so that they become fewer."""
 TOLD_AFTER_MS = 120_000

@@ -6,7 +6,12 @@ debt, and waits until that is paid: so one large change is possible whatever the
 
 from __future__ import annotations
 
+import math
+
 from penstock.quota.rate import DELAY_MAX_MS
+
+NO_DEBT_TOKENS = -1e-9
+"""What is missing because fractions are added up is no debt: who has waited as told must not be told to wait again."""
 
 
 class TokenBucket:
@@ -40,12 +45,12 @@ class TokenBucket:
         self._tokens = self.tokens(now_ms) - count
 
     def delay_ms(self, now_ms: int) -> int:
-        """How long it takes to pay a debt; 0 if there is none."""
+        """How long it takes to pay a debt, all of it, where Kafka rounds; 0 if there is none."""
         tokens = self.tokens(now_ms)
-        if tokens >= 0:
+        if tokens >= NO_DEBT_TOKENS:
             return 0
         wait_ms = -tokens / self.rate * 1_000 if self.rate > 0 else DELAY_MAX_MS
-        return max(1, round(min(wait_ms, DELAY_MAX_MS)))
+        return math.ceil(min(wait_ms, DELAY_MAX_MS))
 
     def is_full(self, now_ms: int) -> bool:
         """Whether it is as a new one is."""

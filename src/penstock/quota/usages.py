@@ -4,8 +4,9 @@ Which quota holds for a client is found in eight levels (`penstock.quota.levels`
 level also says who shares it: under a quota of user and client id, also a default one, all connections of that pair;
 under a user's, all of the user; under a client id's, all with that id. What nobody has limited is not measured.
 
-Usages are bounded in number. One that is again as a new one would be is forgotten, by `look_through`; when there are
-too many all the same, entities that have none yet share one for each limit.
+Usages are bounded in number, and so are the names that they are kept by. One that is again as a new one would be is
+forgotten, by `look_through`; when there are too many all the same, entities that have none yet share one for each
+limit, and so do those of a default quota whose names are longer than anybody needs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, QuotasByEntity, QuotaValues, group_of, resolve
-from penstock.quota.limits import EXPIRES_AFTER_MS, SLOWED_PAUSE_MS, TOLD_AFTER_MS, USAGES_PER_STEP
+from penstock.quota.limits import EXPIRES_AFTER_MS, NAMES_MAX, SLOWED_PAUSE_MS, TOLD_AFTER_MS, USAGES_PER_STEP
 from penstock.quota.rate import Rate
 from penstock.quota.token_bucket import TokenBucket
 
@@ -49,6 +50,8 @@ class Windows(NamedTuple):
 
 
 DEFAULT_WINDOWS = Windows(11, 1_000)
+MS_PER_PERCENT = 10.0
+"""One percent of a second."""
 
 
 class Usage:
@@ -100,10 +103,17 @@ class Usage:
         if self.tokens is not None:
             self.tokens.rate = limit
 
+    def count_time(self, now_ms: int) -> None:
+        """Counts the time of the loop that was spent until now."""
+        percent, self.spent_ms = self.spent_ms / MS_PER_PERCENT, 0.0
+        self.rate.record(percent, now_ms)
+
     def is_as_new(self, now_ms: int) -> bool:
         """Whether nothing would change if it were made anew; or nothing has passed for EXPIRES_AFTER_MS, as with
         Kafka's sensors: under a quota of 0 a debt of tokens is never paid.
         """
+        if self.spent_ms:
+            self.count_time(now_ms)
         self.rate.forget(now_ms)
         if not self.rate.is_empty:
             self.idle_since_ms = None
@@ -128,13 +138,13 @@ class Usage:
         long = now_ms < self.delayed_until_ms and self.delayed_until_ms - self.delayed_since_ms >= TOLD_AFTER_MS
         return long and not self.told
 
-    def delayed(self, delay_ms: int, now_ms: int) -> int:
-        """Notes that a client is held back for so long; returns that."""
+    def delayed(self, delay_ms: int, now_ms: int, *, told_ms: int = 0) -> int:
+        """Notes that a client is held back for so long; returns that. `told_ms`: as much of it is noted already."""
         if delay_ms:
             if self._goes_freely(now_ms):
                 self.delayed_since_ms, self.told = now_ms, False
             self.delayed_until_ms = max(self.delayed_until_ms, now_ms + delay_ms)
-            self.delayed_ms += delay_ms
+            self.delayed_ms += delay_ms - told_ms
         return delay_ms
 
 
@@ -160,7 +170,7 @@ class Usages:
     Attributes:
         active: whether there is any quota; nobody need be looked up otherwise.
         kept: all usages by name. shared: those that what is beyond the bound shares, by key and limit.
-        crowded: how often one of these was given to somebody.
+        crowded: how often one of these was given to somebody, in which those with long names come each time.
     """
 
     def __init__(self, windows: Windows, mutation_windows: Windows, usages_max: int) -> None:
@@ -187,10 +197,13 @@ class Usages:
         """What holds for the requests of a client."""
         known = self._known.get((user, client_id))
         if known is None:
+            found = ClientUsages(*(self._find(key, user, client_id, now_ms) for key in CLIENT_KEYS))
+            known = UNLIMITED if found == UNLIMITED else found
+            if len(user) + len(client_id) > NAMES_MAX:
+                return known
             if len(self._known) >= self._usages_max:
                 self._known.clear()
-            found = ClientUsages(*(self._find(key, user, client_id, now_ms) for key in CLIENT_KEYS))
-            known = self._known[user, client_id] = UNLIMITED if found == UNLIMITED else found
+            self._known[user, client_id] = known
         return known
 
     def look_through(self, now_ms: int, slowed: Callable[[Usage], None]) -> Iterator[None]:
@@ -212,6 +225,7 @@ class Usages:
             yield
         if len(self.kept) < before // 2:
             self.kept = dict(self.kept)  # a dict from which much was deleted keeps its size
+        self._known.clear()  # of those, too, who have no quota and do not come again
 
     def _find(self, key: str, user: str, client_id: str, now_ms: int) -> Usage | None:
         found = resolve(self._quotas, user, client_id, key)
@@ -223,7 +237,8 @@ class Usages:
         name = key, *group_of(found.entity, user, client_id)
         usage = self.kept.get(name)
         if usage is None:
-            if len(self.kept) >= self._usages_max:
+            made_up = len(name[1]) + len(name[2]) > NAMES_MAX and any(each is None for _, each in found.entity)
+            if made_up or len(self.kept) >= self._usages_max:
                 return self._shared_by_all(key, limit, now_ms)
             usage = self.kept[name] = self._new(name, limit, now_ms)
         elif usage.limit != limit:

@@ -214,6 +214,25 @@ def test_all_combinations_of_the_eight_levels_are_described_alike(pair: Pair) ->
         delete_all(wire)
 
 
+def test_addresses_are_found_alike(pair: Pair) -> None:
+    """By their name as it was spelt, the default and any, strictly and not, beside quotas of users and clients."""
+    entries = [quota_entry({"ip": name}, connection_creation_rate=1e9) for name in (None, *ADDRESSES)]
+    entries += [quota_entry(dict(entity), **{RATE: 1e15}) for entity in LEVELS]
+    ours, kafkas = pair.both(alteration(*entries))
+    assert ours == kafkas
+    settle(pair)
+    wanted = [(1, None), (2, None), *((0, name) for name in (*ADDRESSES, "10.0.0.8", "0:0:0:0:0:0:0:1"))]
+    found = 0
+    for strict, (how, name) in product((False, True), wanted):
+        components = [ComponentData(entity_type="ip", match_type=how, match=name)]
+        ours, kafkas = pair.both(DescribeClientQuotasRequest(components=components, strict=strict))
+        assert ours == kafkas, (strict, how, name)
+        found += len(ours[2])
+    assert found > 2 * len(ADDRESSES)
+    for wire in pair:
+        delete_all(wire)
+
+
 def test_the_comparison_can_fail(pair: Pair) -> None:
     pair.ours.ask(alteration(quota_entry({"user": "one"}, **{RATE: 1e15})), 1)
     ours, kafkas = pair.both(DescribeClientQuotasRequest())

@@ -13,7 +13,10 @@ from support.heard import until_heard
 from support.requests import fetch, partitions_of, values_of, wanted
 
 from penstock.errors import ErrorCode
+from penstock.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.testing.broker import LocalBroker
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -130,3 +133,65 @@ def test_mutations_wait_as_long(addresses: tuple[str, str]) -> None:
         "NONE",
         "THROTTLING_QUOTA_EXCEEDED",
     ]
+
+
+USER = {"user": "ANONYMOUS"}
+BOTH = {**USER, **WIRE}
+"""Other groups than that of the client id: Kafka remembers what one has used though its quota is deleted."""
+
+
+def test_partitions_and_deletions_wait_as_long_in_all_versions(addresses: tuple[str, str]) -> None:
+    def extended(bootstrap: str, count: int, version: int) -> Seen:
+        topic = CreatePartitionsTopic(name="quota-extended", count=count, assignments=None)
+        with Wire(bootstrap) as wire:
+            answer = wire.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=30_000), version)
+        return Seen(ErrorCode(answer.results[0].error_code).name, answer.throttle_time_ms)
+
+    def deleted(bootstrap: str, name: str, version: int) -> Seen:
+        with Wire(bootstrap) as wire:
+            answer = wire.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), version)
+        return Seen(ErrorCode(answer.responses[0].error_code).name, answer.throttle_time_ms)
+
+    def do(bootstrap: str) -> list[Seen]:
+        for name in ("quota-extended", "quota-deleted"):
+            assert create(bootstrap, name, partitions=5).error == "NONE"
+        until_heard(bootstrap)
+        set_quotas(bootstrap, USER, controller_mutation_rate=1)
+        seen = [
+            extended(bootstrap, 50, 3),
+            extended(bootstrap, 52, 3),
+            extended(bootstrap, 52, 2),
+            deleted(bootstrap, "quota-deleted", 5),
+            deleted(bootstrap, "quota-deleted", 4),
+        ]
+        set_quotas(bootstrap, USER, controller_mutation_rate=None)
+        return seen
+
+    refused = "THROTTLING_QUOTA_EXCEEDED"
+    assert [each.error for each in alike(addresses, do)] == ["NONE", refused, "NONE", refused, "NONE"]
+
+
+DEMANDS = 20
+"""How often a topic is asked for that is to be made on demand: Kafka's broker makes it some time after its answer."""
+
+
+def test_topics_made_on_demand_are_not_made_without_tokens(addresses: tuple[str, str]) -> None:
+    def demanded(bootstrap: str, *, create: bool) -> str:
+        topics = [MetadataRequestTopic(name="quota-demanded")]
+        with Wire(bootstrap) as wire:
+            answer = wire.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=create), 12)
+        return ErrorCode(answer.topics[0].error_code).name
+
+    def do(bootstrap: str) -> list[Seen]:
+        set_quotas(bootstrap, BOTH, controller_mutation_rate=1)
+        assert create(bootstrap, "quota-before-demand", partitions=200).error == "NONE"
+        for _ in range(DEMANDS):
+            demanded(bootstrap, create=True)
+        until_heard(bootstrap)
+        seen = [Seen(demanded(bootstrap, create=False), 0)]
+        set_quotas(bootstrap, BOTH, controller_mutation_rate=None)
+        while demanded(bootstrap, create=True) != "NONE":
+            until_heard(bootstrap)
+        return seen
+
+    assert [each.error for each in alike(addresses, do)] == ["UNKNOWN_TOPIC_OR_PARTITION"], "strict, as for who is told"

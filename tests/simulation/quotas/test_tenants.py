@@ -6,7 +6,7 @@ import pytest
 
 from penstock.node.connection import Connection
 from penstock.node.tenants import Tenants
-from simulator.quotas.tenants import GREEDY, MODEST, TENANT_SCENARIOS, TENANTS_IN_TURN, TenantWorld
+from simulator.quotas.sharing import GREEDY, MODEST, TENANT_SCENARIOS, TENANTS_IN_TURN, TenantWorld
 from simulator.world.checks import Violation
 
 SEED = 1_000

@@ -13,6 +13,7 @@ from penstock.quota.levels import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
     USER,
     Entity,
     QuotaValues,
@@ -200,3 +201,14 @@ def test_100_000_client_ids_take_1_kib_each_while_they_are_active_and_nothing_af
         tracemalloc.stop()
     assert not of.kept
     assert left_bytes < 10 * count
+def test_time_that_nobody_has_counted_yet_is_not_forgotten() -> None:
+    """It is counted when the next answer leaves, which may be long after a heavy request."""
+    of = usages({ALICE: {REQUEST_PERCENTAGE: 1}})
+    usage = of.of("alice", "", 0).request
+    assert usage is not None
+    usage.spent_ms = 5_000
+    forget(of, 11_000)
+    assert of.of("alice", "", 11_000).request is usage
+    assert usage.rate.per_second(11_000) == pytest.approx(50), "500 percent of a second, over ten"
+    forget(of, 22_000)
+    assert not of.kept

@@ -11,13 +11,12 @@ PRINCIPAL_DESERIALIZATION_FAILURE, a version that is not served UNSUPPORTED_VERS
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, ProtocolError
 from penstock.node.channel import deserialized
-from penstock.node.connection import Connection, InFlight
-from penstock.node.effects import Chunk, Effect
+from penstock.node.connection import Answer, Connection, InFlight, LateAnswer
+from penstock.node.effects import Effect
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode
@@ -52,12 +51,13 @@ class EnvelopedConnection(Connection):
         self.outer = outer
         node.connections[self.id] = self
 
-    def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
+    def answered(self, request: InFlight, answer: Answer, effects: list[Effect]) -> None:
         """Sends the answer inside that of the Envelope, without its length."""
         assert not request.done, "a request is answered once"
+        assert not isinstance(answer, LateAnswer), "there is no other one to wait for"
         request.done = True
         data = bytearray()
-        for chunk in chunks:
+        for chunk in answer:
             assert isinstance(chunk, bytes | bytearray | memoryview), "no forwarded API answers with ranges of files"
             data += chunk
         self._finish(EnvelopeResponse(response_data=bytes(data[LENGTH_BYTES:])))
@@ -108,6 +108,7 @@ def handle(node: Broker, request: Request[EnvelopeRequest], now_ms: int) -> Outc
     connection.in_flight.append(inner)
     request.abandoned = lambda: node.disconnected(connection.id, node.scheduler.now_ms)
     node.dispatcher.run(inner, now_ms)
+    request.connection.time_usage = connection.time_usage  # this step's time is the client's, too, not the broker's
     return LATER
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.broker import Node
+from support.quotas import quota
 
 from penstock.errors import ErrorCode, ProtocolError
 from penstock.node.channel import deserialized, serialized
@@ -125,3 +126,24 @@ def test_a_principal_is_read_as_it_was_written() -> None:
     assert deserialized(serialized(ALICE)) == ALICE
     with pytest.raises(ProtocolError):
         deserialized(b"\0\0\x05Us")
+
+
+def test_its_time_counts_for_the_client_and_the_broker_is_not_held_up() -> None:
+    node = Node()
+    node.change(
+        [quota("request_percentage", 0.001, user="alice"), quota("request_percentage", 0.001, user="ANONYMOUS")]
+    )
+    broker, waits = node.connect("CONTROLLER"), []
+    request = EnvelopeRequest(
+        request_data=framed(create("t"), 7),
+        request_principal=serialized(ALICE),
+        client_host_address=ip_address("10.0.0.7").packed,
+    )
+    for _ in range(4):
+        answer = broker.ask(request, 0)
+        api = API_BY_NUMBER[CreateTopicsRequest.KEY]
+        _, inner = frames.decode_response(api, 7, memoryview(bytearray(answer.response_data)))
+        waits.append(inner.throttle_time_ms)  # type: ignore[attr-defined]
+        assert not broker.paused
+    assert max(waits) > 0
+    assert {usage.user for usage in node.broker.quotas.usages.kept.values()} == {"alice"}
