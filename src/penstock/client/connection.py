@@ -18,7 +18,7 @@ from penstock.client.refused import closed_in_handshake, tls_refusal
 from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.client.transport import dial
 from penstock.errors import AuthenticationError, ProtocolError, UnreachableError, UnsupportedVersionError
-from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.api import APIS, SOFTWARE_NAME, ApiKey
 from penstock.protocol.frames import decode_response, encode_request, foreign_protocol
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 
@@ -59,7 +59,7 @@ class BrokerConnection:
         """
         timeout_s = self._timeout_s if timeout_ms is None else timeout_ms / 1000
         self._transport = await self._dial(timeout_s)
-        request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="0")
         try:
             answer = await self._ask(request, version=3, timeout_ms=round(timeout_s * 1000))
         except NoAnswer:

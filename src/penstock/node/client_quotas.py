@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.config.values import LONG_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.events import events
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
@@ -25,11 +26,13 @@ from penstock.node.fetch_answers import replica_id
 from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
 from penstock.quota.connections import ConnectionRates
+from penstock.quota.levels import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from penstock.quota.usages import ClientUsages, Usage, Usages, Windows
 from penstock.security.authorizer import OwnPrincipal
 from penstock.security.rights import ACT_IN_CLUSTER, END_TRANSACTIONS
 
 if TYPE_CHECKING:
+    from penstock.config.broker.settings import BrokerSettings
     from penstock.node.connection import Connection
     from penstock.node.request import Request
     from penstock.node.scheduler import Scheduler
@@ -56,10 +59,12 @@ class ClientQuotas:
         mutation_windows = Windows(
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000
         )
-        self.usages = Usages(self._windows, mutation_windows, settings.penstock_quota_entities_max)
+        self.usages = Usages(
+            self._windows, mutation_windows, settings.penstock_quota_entities_max, defaults_of(settings)
+        )
         self.connections = ConnectionRates(self._windows, settings.penstock_quota_entities_max)
         self._forgets = False
-        self.active = False
+        self.active = self.usages.active
 
     def configure(self, quotas: QuotasByEntity) -> None:
         """Puts quotas into force, from the next request of each client and the next connection of each address on."""
@@ -158,6 +163,15 @@ class ClientQuotas:
         return usage.delayed(min(usage.rate.delay_ms(usage.limit, now_ms), self._windows.width_ms), now_ms)
 
 
+def defaults_of(settings: BrokerSettings) -> dict[str, float]:
+    """What the settings give each client id, by key; what is the setting's default is no limit."""
+    given = {
+        PRODUCER_BYTE_RATE: settings.quota_producer_default,
+        CONSUMER_BYTE_RATE: settings.quota_consumer_default,
+    }
+    return {key: float(limit) for key, limit in given.items() if limit < LONG_MAX}
+
+
 def tell(usage: Usage) -> None:
     """Says in the log who has been slowed down for minutes: somebody may have to have more, or to ask for less."""
     seconds = (usage.delayed_until_ms - usage.delayed_since_ms) // 1_000
@@ -165,6 +179,7 @@ def tell(usage: Usage) -> None:
         "clients are held back by their quota all the time",
         quota=usage.key,
         limit=usage.limit,
+        level=usage.level,
         user=usage.user or "any",
         client=usage.client_id or "any",
         seconds=seconds,

@@ -13,32 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, QuotasByEntity, QuotaValues, group_of, resolve
+from penstock.quota.defaults import NoQuotas, Quotas, WithDefaults
+from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, Limit, QuotaValues, group_of, resolve
 from penstock.quota.limits import SLOWED_PAUSE_MS, TOLD_AFTER_MS, USAGES_PER_STEP
 from penstock.quota.rate import Rate
 from penstock.quota.token_bucket import TokenBucket
 
 Name = tuple[str, str, str]
 """Of a usage: the key of its quota, and the user and the client id that it is for; empty for any."""
-
-
-class Quotas(QuotasByEntity, Protocol):
-    """All quotas; `metadata.client_quotas.ClientQuotas`."""
-
-    def values(self) -> Iterator[QuotaValues]:
-        """The limits of each entity."""
-
-
-class NoQuotas:
-    """No quotas: what a node knows before its metadata."""
-
-    def get(self, entity: object) -> None:
-        return None
-
-    def values(self) -> Iterator[QuotaValues]:
-        return iter(())
 
 
 class Windows(NamedTuple):
@@ -53,7 +37,8 @@ class Usage:
 
     Attributes:
         key, user, client_id: for what and whom; an empty name stands for any.
-        limit: the quota, in units of its key a second.
+        limit: the quota, in units of its key a second. level: which of the levels it was found at; 0 for what is shared
+            by those beyond the bound.
         rate: what has passed. tokens: for mutations, what may still pass at once; else None.
         spent_ms: time of the loop that is not in the rate yet.
         delayed_ms: how long its clients were told to wait, in all. delayed_since_ms, delayed_until_ms: since when they
@@ -66,6 +51,7 @@ class Usage:
         "delayed_since_ms",
         "delayed_until_ms",
         "key",
+        "level",
         "limit",
         "rate",
         "spent_ms",
@@ -77,6 +63,7 @@ class Usage:
     def __init__(self, name: Name, limit: float, windows: Windows, now_ms: int) -> None:
         self.key, self.user, self.client_id = name
         self.limit = limit
+        self.level = 0
         self.rate = Rate(windows.number, windows.width_ms)
         self.tokens = (
             TokenBucket(limit, windows.number, windows.width_ms, now_ms)
@@ -103,6 +90,10 @@ class Usage:
         """Counts what has passed. For how many ms nothing more may."""
         self.rate.record(amount, now_ms)
         return self.delayed(self.rate.delay_ms(self.limit, now_ms), now_ms)
+
+    def held_back_ms(self, now_ms: int) -> int:
+        """For how long its clients have been held back without a pause; 0 if they are not."""
+        return 0 if self._goes_freely(now_ms) else max(1, now_ms - self.delayed_since_ms)
 
     def _goes_freely(self, now_ms: int) -> bool:
         """Whether nobody has been held back for a while."""
@@ -141,6 +132,7 @@ class Usages:
     Args:
         windows: for bytes and time. mutation_windows: for partition mutations.
         usages_max: bound on the usages that are kept apart.
+        defaults: limits that each client id has which no quota holds for, by key.
 
     Attributes:
         active: whether there is any quota; nobody need be looked up otherwise.
@@ -148,23 +140,25 @@ class Usages:
         crowded: how often one of these was given to somebody.
     """
 
-    def __init__(self, windows: Windows, mutation_windows: Windows, usages_max: int) -> None:
+    def __init__(
+        self, windows: Windows, mutation_windows: Windows, usages_max: int, defaults: QuotaValues | None = None
+    ) -> None:
         self._windows = windows
         self._mutation_windows = mutation_windows
         self._usages_max = usages_max
-        self._quotas: Quotas = NoQuotas()
+        self._quotas = WithDefaults(NoQuotas(), defaults or {})
         self._known: dict[tuple[str, str], ClientUsages] = {}
-        self.active = False
+        self.active = bool(defaults)
         self.kept: dict[Name, Usage] = {}
         self.shared: dict[tuple[str, float], Usage] = {}
         self.crowded = 0
 
     def configure(self, quotas: Quotas) -> None:
         """Puts quotas into force. What was used stays, and counts under the new limits."""
-        self._quotas = quotas
+        self._quotas = WithDefaults(quotas, self._quotas.defaults)
         self._known.clear()
         self.shared.clear()
-        self.active = any(key in values for values in quotas.values() for key in CLIENT_KEYS)
+        self.active = any(key in values for values in self._quotas.values() for key in CLIENT_KEYS)
         if not self.active:
             self.kept.clear()
 
@@ -177,6 +171,10 @@ class Usages:
             found = ClientUsages(*(self._find(key, user, client_id, now_ms) for key in CLIENT_KEYS))
             known = self._known[user, client_id] = UNLIMITED if found == UNLIMITED else found
         return known
+
+    def standing(self, usage: Usage) -> Limit | None:
+        """The limit of a usage that is kept, as it is now; None if there is none any more."""
+        return self._quotas.standing(usage.key, usage.user, usage.client_id, usage.level)
 
     def look_through(self, now_ms: int, slowed: Callable[[Usage], None]) -> Iterator[None]:
         """Forgets usages that are as new ones, and calls `slowed` with those whose clients have been held back for
@@ -210,6 +208,7 @@ class Usages:
             usage = self.kept[name] = self._new(name, limit, now_ms)
         elif usage.limit != limit:
             usage.set_limit(limit)
+        usage.level = found.level
         return usage
 
     def _shared_by_all(self, key: str, limit: float, now_ms: int) -> Usage:
