@@ -147,7 +147,7 @@ def test_kafka_reads_the_quotas_in_the_metadata_log(tmp_path: Path) -> None:
 def listed(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     capsys.readouterr()
     assert main(["quotas", "list", "--json", "--bootstrap", bootstrap]) == 0
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["quotas"]
     return found
 
 
