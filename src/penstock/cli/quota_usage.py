@@ -14,6 +14,8 @@ from penstock.quota.explained import SETTINGS
 from penstock.quota.levels import BY_SETTING, CONTROLLER_MUTATION_RATE, REQUEST_PERCENTAGE
 
 HEAD = ("broker", "user", "client id", "address", "limit", "used", "of", "share", "held back", "by the quota of")
+NAMES = ("user", "client id", "address")
+"""Columns that are left out if no line has anything there."""
 TO_THE_RIGHT = ("broker", "used", "of", "share")
 DIGITS = {REQUEST_PERCENTAGE: 2, CONTROLLER_MUTATION_RATE: 2}
 """Digits of a rate behind the point; others have none."""
@@ -28,11 +30,18 @@ def print_usages(answers: Sequence[BrokerUsages], *, throttled_only: bool) -> No
         reverse=True,
     )
     if usages:
-        print_table(HEAD, map(row, usages), right=TO_THE_RIGHT)
+        rows = [row(usage) for usage in usages]
+        shown = [place for place, name in enumerate(HEAD) if name not in NAMES or is_told(rows, place)]
+        print_table([HEAD[place] for place in shown], [[each[place] for place in shown] for each in rows], TO_THE_RIGHT)
     elif any(answer.failure is None for answer in answers):
         print("nobody is held back" if throttled_only else "nobody with a quota is doing anything")
     for line in notes(answers):
         print(line)
+
+
+def is_told(rows: Sequence[Sequence[str]], place: int) -> bool:
+    """Whether a column has anything but nobody."""
+    return any(each[place] != NOBODY for each in rows)
 
 
 def row(usage: Usage) -> tuple[str, ...]:
