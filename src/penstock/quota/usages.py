@@ -41,6 +41,7 @@ class Usage:
             by those beyond the bound.
         rate: what has passed. tokens: for mutations, what may still pass at once; else None.
         spent_ms: time of the loop that is not in the rate yet.
+        delays: the times for which its clients were told to wait lately, and how many; None if nobody was yet.
         delayed_ms: how long its clients were told to wait, in all. delayed_since_ms, delayed_until_ms: since when they
             have been held back without a pause, and until when. told: whether the log says so.
     """
@@ -50,6 +51,7 @@ class Usage:
         "delayed_ms",
         "delayed_since_ms",
         "delayed_until_ms",
+        "delays",
         "key",
         "level",
         "limit",
@@ -71,6 +73,7 @@ class Usage:
             else None
         )
         self.spent_ms = 0.0
+        self.delays: tuple[Rate, Rate] | None = None
         self.delayed_ms = 0
         self.delayed_since_ms = self.delayed_until_ms = 0
         self.told = False
@@ -107,11 +110,27 @@ class Usage:
     def delayed(self, delay_ms: int, now_ms: int) -> int:
         """Notes that a client is held back for so long; returns that."""
         if delay_ms:
+            self._note(delay_ms, now_ms)
             if self._goes_freely(now_ms):
                 self.delayed_since_ms, self.told = now_ms, False
             self.delayed_until_ms = max(self.delayed_until_ms, now_ms + delay_ms)
             self.delayed_ms += delay_ms
         return delay_ms
+
+    def _note(self, delay_ms: int, now_ms: int) -> None:
+        if self.delays is None:
+            self.delays = self.rate.empty(), self.rate.empty()
+        times, count = self.delays
+        times.record(delay_ms, now_ms)
+        count.record(1, now_ms)
+
+    def mean_delay_ms(self, now_ms: int) -> float:
+        """How long its clients were told to wait, the mean of those times in the windows when they were; 0 if none."""
+        if self.delays is None:
+            return 0.0
+        times, count = self.delays
+        number = count.per_second(now_ms)
+        return times.per_second(now_ms) / number if number else 0.0
 
 
 class ClientUsages(NamedTuple):

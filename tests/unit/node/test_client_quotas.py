@@ -260,9 +260,30 @@ def test_use_is_in_the_metrics(node: Node) -> None:
     found = {sample.name: sample for sample in node.broker.metrics() if sample.labels.get("client_id") == "greedy"}
     assert found["kafka_server_produce_byte_rate"].value > 1 * KIB
     assert found["kafka_server_produce_throttle_time_total"].value == answer.throttle_time_ms
+    assert found["kafka_server_produce_throttle_time"].value == answer.throttle_time_ms
     assert found["kafka_server_produce_byte_rate"].labels["user"] == ""
     node.advance(60_000)
     assert not node.broker.quotas.usages.kept, "what is as new is forgotten"
+
+
+def test_time_and_mutations_are_in_the_metrics_by_user_and_client_id(node: Node) -> None:
+    node.change(
+        [
+            quota("controller_mutation_rate", 1, client_id="greedy", user="ANONYMOUS"),
+            quota("request_percentage", 0.01, user="ANONYMOUS"),
+        ]
+    )
+    answer = created(node.connect(), "metered", 30, 5)
+    assert answer.throttle_time_ms > 1_000
+    found = {sample.name: sample for sample in node.broker.metrics() if sample.labels.get("user") == "ANONYMOUS"}
+    mutations = "kafka_server_controllermutation"
+    assert found[f"{mutations}_mutation_rate"].value == pytest.approx(3, rel=0.1)
+    assert found[f"{mutations}_tokens"].value == 11 - 30
+    assert found[f"{mutations}_tokens"].labels == {"user": "ANONYMOUS", "client_id": "greedy"}
+    assert found[f"{mutations}_throttle_time"].value == answer.throttle_time_ms
+    assert found["kafka_server_request_request_time"].value > 0
+    assert found["kafka_server_request_throttle_time"].value <= 1_000
+    assert found["kafka_server_request_throttle_time"].labels == {"user": "ANONYMOUS", "client_id": ""}
 
 
 @pytest.mark.parametrize("broken", ["begins", "throttle_time_ms"])
