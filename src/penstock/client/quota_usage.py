@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.client.admin import Resource, ResourceType, describe_configs, refused
+from penstock.client.cluster import describe_cluster
 from penstock.client.features import BROKERS_AT_ONCE
 from penstock.client.limits import CLIENT_QUOTA_USAGE_MS, CLIENT_QUOTA_USAGES
 from penstock.client.quotas import DEFAULT, EXACT
@@ -64,8 +65,9 @@ class BrokerUsages:
 async def quota_usages(
     client: Client, wanted: Entity = (), *, throttled_only: bool = False, at_most: int = CLIENT_QUOTA_USAGES
 ) -> list[BrokerUsages]:
-    """What every broker says of those with these names, or with limits of these defaults (None); of all if none is
-    given. `at_most` of each broker. Raises RequestError, such as CLUSTER_AUTHORIZATION_FAILED.
+    """What every broker says, in the order of their ids, of those with these names, or with limits of these defaults
+    (None); of all if none is given. `at_most` of each broker. Raises RequestError, such as
+    CLUSTER_AUTHORIZATION_FAILED.
     """
     from penstock.protocol.messages.own.describe_quota_usage_request import ComponentData, DescribeQuotaUsageRequest
 
@@ -95,17 +97,12 @@ async def quota_usages(
             tuple(usage_of(node_id, each) for each in answer.usages),
         )
 
-    found: list[BrokerUsages] = []
-    asked = await brokers_of(client)
+    brokers = (await describe_cluster(client)).brokers
+    found = [BrokerUsages(each.id, "it is fenced, so nobody uses it") for each in brokers if each.fenced]
+    asked = [each.id for each in brokers if not each.fenced]
     for first in range(0, len(asked), BROKERS_AT_ONCE):
         found += await asyncio.gather(*map(ask, asked[first : first + BROKERS_AT_ONCE]))
-    return found
-
-
-async def brokers_of(client: Client) -> list[int]:
-    """All brokers that are up."""
-    await client.refresh([])
-    return sorted(client.brokers)
+    return sorted(found, key=lambda answer: answer.broker)
 
 
 def usage_of(broker: int, of: object) -> Usage:
@@ -145,7 +142,7 @@ async def setting_defaults(client: Client) -> dict[str, dict[int, float]]:
             if values.get(name) is not None:
                 found.setdefault(key, {})[broker] = float(values[name] or 0)
 
-    asked = await brokers_of(client)
+    asked = [each.id for each in (await describe_cluster(client)).brokers if not each.fenced]
     for first in range(0, len(asked), BROKERS_AT_ONCE):
         await asyncio.gather(*map(ask, asked[first : first + BROKERS_AT_ONCE]))
     return {key: dict(sorted(by_broker.items())) for key, by_broker in found.items()}
