@@ -148,7 +148,7 @@ ACL_FILTERS_PER_REQUEST_MAX = 1_000
 """Filters of one DeleteAcls; a request with more is POLICY_VIOLATION."""
 CLIENT_QUOTAS_PER_STEP = 1000
 """Entities with client quotas that a filter looks at before others have their turn."""
-QUOTA_USAGES_PER_STEP = 200
+QUOTA_USAGES_PER_STEP = 50
 """Measures of what clients use of their quotas that a request looks at before others have their turn."""
 QUOTA_USAGES_PER_ANSWER_MAX = 1_000
 """Measures of what clients use of their quotas in one answer: those nearest to their limits."""

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from penstock.quota.levels import BY_SETTING, DEFAULT_CLIENT, Entity, Limit, QuotasByEntity, QuotaValues, levels_of
+from penstock.quota.levels import (
+    BY_SETTING,
+    CLIENT_ID,
+    DEFAULT_CLIENT,
+    USER,
+    Entity,
+    Limit,
+    QuotasByEntity,
+    QuotaValues,
+)
 
 
 class Quotas(QuotasByEntity, Protocol):
@@ -51,16 +60,25 @@ class WithDefaults:
         """The limit on `key` that counts for all with this user and client id who share one that was found at `level`:
         the first of the levels that tell clients apart alike. None if it is gone meanwhile.
         """
-        levels = levels_of(user, client_id)
-        kinds = kinds_of(levels[min(level, len(levels)) - 1])
-        for number, entity in enumerate(levels, 1):
-            values = self.get(entity) if kinds_of(entity) == kinds else None
+        for number, entity in alike(level, user, client_id):
+            values = self.get(entity)
             if values is not None and key in values:
-                by_setting = entity == DEFAULT_CLIENT and key not in (self._quotas.get(entity) or {})
+                by_setting = (
+                    key in self.defaults and entity == DEFAULT_CLIENT and key not in (self._quotas.get(entity) or {})
+                )
                 return Limit(values[key], entity, BY_SETTING if by_setting else number)
         return None
 
 
-def kinds_of(entity: Entity) -> list[str]:
-    """What an entity tells clients apart by."""
-    return [kind for kind, _ in entity]
+def alike(level: int, user: str, client_id: str) -> tuple[tuple[int, Entity], ...]:
+    """The levels, with their entities, that tell clients apart by the same as `level`, the most specific first."""
+    if level in (3, 6):
+        return (3, ((USER, user),)), (6, ((USER, None),))
+    if level in (7, 8, BY_SETTING):
+        return (7, ((CLIENT_ID, client_id),)), (8, DEFAULT_CLIENT)
+    return (
+        (1, ((CLIENT_ID, client_id), (USER, user))),
+        (2, ((CLIENT_ID, None), (USER, user))),
+        (4, ((CLIENT_ID, client_id), (USER, None))),
+        (5, ((CLIENT_ID, None), (USER, None))),
+    )

@@ -6,7 +6,7 @@ from itertools import compress, product
 
 import pytest
 
-from penstock.quota.defaults import NoQuotas, WithDefaults
+from penstock.quota.defaults import NoQuotas, WithDefaults, alike
 from penstock.quota.explained import SETTINGS, Why, counting, explained, explained_address
 from penstock.quota.levels import (
     BY_SETTING,
@@ -73,6 +73,14 @@ def test_the_default_clients_quota_hides_the_setting_for_its_key_alone() -> None
     assert by_setting == (7, DEFAULT_CLIENT, BY_SETTING)
     assert quotas.standing(PRODUCER_BYTE_RATE, "alice", "", 3) is None, "levels that tell others apart do not stand in"
     assert resolve(quotas, "alice", "web", PRODUCER_BYTE_RATE) == (7, DEFAULT_CLIENT, 8)
+
+
+def test_levels_that_tell_clients_apart_alike_are_those_of_the_eight() -> None:
+    for level, entity in enumerate(LEVELS, 1):
+        kinds = [kind for kind, _ in entity]
+        same = [(number, each) for number, each in enumerate(LEVELS, 1) if [kind for kind, _ in each] == kinds]
+        assert list(alike(level, "alice", "web")) == same
+    assert alike(BY_SETTING, "alice", "web") == alike(8, "alice", "web")
 
 
 def test_an_address_has_two_levels_and_may_be_written_otherwise() -> None:

@@ -115,8 +115,9 @@ def canonical(wanted: QuotaFilter) -> QuotaFilter:
 
 def measured(quotas: ClientQuotas, scheduler: Scheduler) -> Iterator[Seen | None]:
     """All that is measured; None for what is not limited any more."""
-    for usage in [*quotas.usages.kept.values(), *quotas.usages.shared.values()]:
-        yield of_clients(quotas, usage, scheduler.now_ms)
+    waiting = [*quotas.usages.shared.values(), *quotas.usages.kept.values()]
+    while waiting:  # one by one, since letting go of many at once takes long
+        yield of_clients(quotas, waiting.pop(), scheduler.now_ms)
     connections = quotas.connections
     for address, limit, rate in list(connections.measured()):
         yield of_address(address, limit, rate, scheduler.now_ms, own=connections.has_own_limit(address))
