@@ -120,6 +120,27 @@ def test_use_now_and_who_is_held_back_why_and_for_how_long(said: Any, broker: Lo
     assert said("delete", *client)[0] == 0
 
 
+def test_a_setting_that_kafka_dropped_is_the_last_level(capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalBroker({"quota.producer.default": "1000"}) as broker:
+
+        def said(*words: str) -> str:
+            capsys.readouterr()
+            assert main(["quotas", *words, "--bootstrap", broker.bootstrap]) == 0
+            return capsys.readouterr().out
+
+        broker.create_topic("use")
+        produce(broker.bootstrap, "use", 30_000)
+        (line,) = said("list", "--throttled").splitlines()[1:]
+        assert line.split()[:5] == ["1", "greedy", "producer_byte_rate", line.split()[3], "1000"]
+        assert line.endswith("quota.producer.default (setting)")
+        explained = [" ".join(line.split()) for line in said("explain", "--client-id", "greedy").splitlines()]
+        assert explained[0].startswith("producer_byte_rate: 1000 on broker 1, level 9, shared by all with client id")
+        assert "9 setting quota.producer.default 1000 on broker 1 counts: the most specific that is set" in explained
+        said("set", "--client-id-default", "producer_byte_rate=2000")
+        explained = [" ".join(line.split()) for line in said("explain", "--client-id", "greedy").splitlines()]
+        assert "9 setting quota.producer.default 1000 on broker 1 does not count: level 8 is more specific" in explained
+
+
 def produce(bootstrap: str, topic: str, size_bytes: int) -> None:
     """Sends a record as client `greedy`."""
 
