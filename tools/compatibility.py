@@ -160,7 +160,7 @@ def parts() -> Iterator[str]:
     yield "| Key | API | Of | Kafka 4.3 | Penstock |\n|---|---|---|---|---|\n"
     yield from (api_row(api) for api in kafkas)
     yield "\n## APIs of our own\n\nKafka has none of these keys, and its clients do not see them: brokers name them in "
-    yield "ApiVersions only to clients whose\nsoftware is `penstock` ([decision 52](../adr/0052-apis-of-our-own.md)).\n"
+    yield "ApiVersions only to clients whose\nsoftware is `penstock` ([decision 53](../adr/0053-apis-of-our-own.md)).\n"
     yield "\n| Key | API | Of | Versions |\n|---|---|---|---|\n"
     yield from (
         f"| {int(api.key)} | {api.name} | {', '.join(sorted(api.listeners))} | "
