@@ -154,10 +154,20 @@ def parts() -> Iterator[str]:
             f" ({METADATA_VERSIONS[low].name} to {METADATA_VERSIONS[high].name})" if name == "metadata.version" else ""
         )
         yield f"| `{name}` | {versions(low, high)}{names} |\n"
-    served = [key for key in registry() if key in APIS]
-    yield f"\n## APIs\n\n{len(served)} of {len(APIS)} APIs are served.\n\n"
+    kafkas = [api for api in APIS.values() if not api.own]
+    served = [api for api in kafkas if api.key in registry()]
+    yield f"\n## APIs\n\n{len(served)} of {len(kafkas)} APIs are served.\n\n"
     yield "| Key | API | Of | Kafka 4.3 | Penstock |\n|---|---|---|---|---|\n"
-    yield from (api_row(api) for api in APIS.values())
+    yield from (api_row(api) for api in kafkas)
+    yield "\n## APIs of our own\n\nKafka has none of these keys, and its clients do not see them: brokers name them in "
+    yield "ApiVersions only to clients whose\nsoftware is `penstock` ([decision 53](../adr/0053-apis-of-our-own.md)).\n"
+    yield "\n| Key | API | Of | Versions |\n|---|---|---|---|\n"
+    yield from (
+        f"| {int(api.key)} | {api.name} | {', '.join(sorted(api.listeners))} | "
+        f"{versions(api.min_version, api.stable_max_version)} |\n"
+        for api in APIS.values()
+        if api.own
+    )
     yield "\n## Differences on purpose\n\n"
     yield from (f"- {difference}\n" for difference in DIFFERENCES)
 

@@ -59,6 +59,10 @@ def _fetch(request: Any) -> None:
     request.forgotten_topics_data = []
 
 
+def _describe_quota_usage(request: Any) -> None:
+    request.components, request.max_usages = [], 10
+
+
 def _join_group(request: Any) -> None:
     request.member_id, request.group_instance_id = "", None
     request.session_timeout_ms, request.rebalance_timeout_ms = 10_000, 1_000
@@ -138,6 +142,7 @@ CHANGES: Mapping[ApiKey, Callable[[Any], None]] = {
     ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
+    ApiKey.DESCRIBE_QUOTA_USAGE: _describe_quota_usage,
     ApiKey.JOIN_GROUP: _join_group,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _heartbeat,
     ApiKey.CREATE_TOPICS: _create_topics,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from penstock.client.security import ClientSecurity
     from penstock.config.properties import Properties
 
+CLIENT_ID = "penstock"
+"""What commands call themselves unless told otherwise."""
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
@@ -30,6 +32,13 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
         help=f"brokers to connect to first, separated by commas (default: $PENSTOCK_BOOTSTRAP or {DEFAULT_BOOTSTRAP})",
     )
     add_command_config(parser)
+
+
+def add_client_id(arguments: Arguments) -> None:
+    """Adds --client-id, for commands whose use of the cluster quotas may bound."""
+    add_option(
+        arguments, "--client-id", "NAME", "what it calls itself, for quotas and logs", default=CLIENT_ID, dest="called"
+    )
 
 
 def add_command_config(arguments: Arguments) -> None:
@@ -185,11 +194,14 @@ def with_client(arguments: argparse.Namespace, job: Callable[[Client], Awaitable
     Raises UsageError for an address that is none, UnreachableError with what to do when nobody answers,
     AuthenticationError.
     """
-    return with_client_at(arguments.bootstrap, security_of(arguments), job)
+    called = getattr(arguments, "called", CLIENT_ID)
+    return with_client_at(arguments.bootstrap, security_of(arguments), job, called)
 
 
-def with_client_at(bootstrap: str, security: ClientSecurity, job: Callable[[Client], Awaitable[int]]) -> int:
-    """`with_client` for who knows already where and how."""
+def with_client_at(
+    bootstrap: str, security: ClientSecurity, job: Callable[[Client], Awaitable[int]], client_id: str = CLIENT_ID
+) -> int:
+    """`with_client` for who knows already where, how, and what the client is called."""
     import asyncio
 
     from penstock.client.client import Client
@@ -197,7 +209,7 @@ def with_client_at(bootstrap: str, security: ClientSecurity, job: Callable[[Clie
 
     async def work() -> int:
         try:
-            client = Client(bootstrap, security=security)
+            client = Client(bootstrap, client_id=client_id, security=security)
         except ValueError as error:
             raise UsageError(f"--bootstrap: {error}") from None
         try:

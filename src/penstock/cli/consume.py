@@ -23,7 +23,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import add_bootstrap, add_flag, add_isolation, add_option, isolation_of, with_client
+from penstock.cli.common import (
+    add_bootstrap,
+    add_client_id,
+    add_flag,
+    add_isolation,
+    add_option,
+    isolation_of,
+    with_client,
+)
 from penstock.cli.stopping import unless_terminated
 from penstock.errors import UsageError
 
@@ -64,6 +72,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--json", "print one JSON object per record")
     add_isolation(parser)
     add_bootstrap(parser)
+    add_client_id(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,13 +16,14 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock.cli.common import (
     add_action,
     add_actions,
     add_bootstrap,
+    add_client_id,
     add_option,
     check_modules,
     run_action,
@@ -34,10 +35,13 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.pipelines.generate.clicks import Planted
+    from penstock.pipelines.generate.sending import Sending
 
 SUMMARY = "generate a synthetic clickstream, with crawlers planted in it"
 PARTITIONS = 4
 PROGRESS_EVERY_S = 0.5
+STOP_LOOK_S, STOP_LOOKS = 0.2, 10
+"""What is on its way after a signal has so many times that long to be acknowledged; then it is given up."""
 RATE_MAX, USERS_MAX, PAGES_MAX, CRAWLERS_MAX, SPEED_MAX = 10_000_000, 5_000_000, 1_000_000, 100, 1_000_000
 
 run = run_action
@@ -76,6 +80,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_option(truth, "--truth", "FILE", "write the crawlers to FILE at the end, one JSON object per line")
     add_option(truth, "--truth-topic", "TOPIC", "write the crawlers to a topic at the end")
     add_bootstrap(clicks)
+    add_client_id(clicks)
 
 
 def number(low: float, high: float) -> Any:
@@ -150,11 +155,25 @@ class Job:
             partitions = await topic_of(client, topic, int(self._arguments.partitions))
             sending = Sending(client, self.clicks, topic, partitions)
             for rows in self._seconds():
-                await sending.send(rows)
-            self._conclude()
+                await self._send(sending, rows)
+            self._conclude(times_text(sending.times_ms))
         if self._arguments.truth_topic is not None:
             await send_truth(client, self._arguments.truth_topic, self.clicks.truth())
         return 0
+
+    async def _send(self, sending: Sending, rows: Any) -> None:
+        """Sends the records of a second. A signal ends it soon, even if a quota has it wait for minutes."""
+        import asyncio
+
+        task = asyncio.ensure_future(sending.send(rows))
+        looks_left = STOP_LOOKS
+        while not task.done() and looks_left:
+            await asyncio.wait([task], timeout=STOP_LOOK_S)
+            looks_left -= self._stop.is_set()
+        if not task.done():
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
     def _seconds(self) -> Iterator[Any]:
         """The records to write, second by second, up to the requested end."""
@@ -179,19 +198,29 @@ class Job:
             self._said = now
             print(f"\r\x1b[K{self._figures()}", end="", file=sys.stderr, flush=True)
 
-    def _conclude(self) -> None:
-        """Prints what was written, and writes the truth."""
+    def _conclude(self, times: str = "") -> None:
+        """Prints what was written, and `times` that it took, and writes the truth."""
         from penstock.pipelines.generate.sending import truth_lines
 
         planted = self.clicks.truth()
         if self.truth_file is not None:
             self.truth_file.writelines(line + b"\n" for line in truth_lines(planted))
         start = "\r\x1b[K" if self._terminal else ""
-        print(f"{start}{self._figures()}, {len(planted)} crawlers' addresses planted", file=sys.stderr)
+        print(f"{start}{self._figures()}{times}, {len(planted)} crawlers' addresses planted", file=sys.stderr)
 
     def _figures(self) -> str:
         seconds = max(1e-3, time.monotonic() - self._began)
         return f"{self._records:,} records in {seconds:.1f} s, {self._records / seconds:,.0f}/s"
+
+
+def times_text(times_ms: Sequence[float]) -> str:
+    """How long requests took: half of them at most so long, and 99 in 100."""
+    if not times_ms:
+        return ""
+    import numpy as np
+
+    half, most = np.percentile(times_ms, (50, 99))
+    return f", requests took {half:.1f} ms (99 %: {most:.1f} ms)"
 
 
 def speed_of(text: str | None, *, fast: bool) -> float:

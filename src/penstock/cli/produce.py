@@ -25,7 +25,16 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from penstock.cli.common import add_bootstrap, add_flag, add_json, add_option, add_pairs, pair, with_client
+from penstock.cli.common import (
+    add_bootstrap,
+    add_client_id,
+    add_flag,
+    add_json,
+    add_option,
+    add_pairs,
+    pair,
+    with_client,
+)
 from penstock.cli.output import counted
 from penstock.cli.stopping import unless_terminated
 from penstock.errors import PenstockError, UsageError
@@ -62,6 +71,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--transaction-timeout", "TIME", "abort a transaction that takes longer", default="1m")
     add_json(parser)
     add_bootstrap(parser)
+    add_client_id(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,8 @@
 
 A quota is set for a user, a client id, or both together; --user-default means every user who has no quota of the own at
 that level, --client-id-default likewise. Of the quotas that would bind a client the most specific one counts, for each
-limit by itself; `list --effective` explains it. Limits have Kafka's names: producer_byte_rate and consumer_byte_rate
+limit by itself; `explain` says which one, and why no other. `list` also shows what clients use now, on each broker, and
+who is held back by which quota. Limits have Kafka's names: producer_byte_rate and consumer_byte_rate
 (bytes a second on each broker), request_percentage (of each broker's time), controller_mutation_rate (partitions
 created and deleted a second); for addresses connection_creation_rate (new connections a second on each broker).
 
@@ -11,7 +12,8 @@ examples:
   penstock quotas set --user-default --client-id-default request_percentage=50
   penstock quotas set --ip-default connection_creation_rate=20
   penstock quotas list --user alice
-  penstock quotas list --effective alice web
+  penstock quotas list --throttled
+  penstock quotas explain --user alice --client-id web
   penstock quotas delete --user alice
 """
 
@@ -32,7 +34,10 @@ from penstock.cli.common import (
     run_action,
     with_client,
 )
+from penstock.cli.quota_explained import add_client, explain_action
+from penstock.client.limits import CLIENT_QUOTA_USAGES
 from penstock.errors import UsageError
+from penstock.node.limits import QUOTA_USAGES_PER_ANSWER_MAX
 from penstock.quota.levels import (
     CLIENT_ID,
     CLIENT_KEYS,
@@ -43,9 +48,6 @@ from penstock.quota.levels import (
     USER,
     Entity,
     QuotaValues,
-    group_of,
-    levels_of,
-    resolve,
 )
 
 if TYPE_CHECKING:
@@ -63,11 +65,14 @@ run = run_action
 
 def register(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
-    listing = add_action(actions, "list", list_action, "show quotas").examples(
-        "penstock quotas list", "penstock quotas list --user alice", "penstock quotas list --effective alice web"
-    )
-    text = "explain which limits count for this user with this client id"
-    listing.add_argument("--effective", nargs=2, metavar=("USER", "CLIENT"), help=text)
+    listing = add_action(actions, "list", list_action, "show quotas, who uses how much of them, who is held back")
+    listing.examples("penstock quotas list", "penstock quotas list --user alice", "penstock quotas list --throttled")
+    add_flag(listing, "--throttled", "only who is held back now")
+    text = "at most N of each broker: who is held back, then who is nearest to a limit"
+    add_option(listing, "--top", "N", text, type=int, default=CLIENT_QUOTA_USAGES)
+    explaining = add_action(actions, "explain", explain_action, "say which limits count for a client, and why")
+    explaining.examples("penstock quotas explain --user alice --client-id web", "penstock quotas explain --ip 10.0.0.7")
+    add_client(explaining)
     setting = add_action(actions, "set", set_action, "set limits of a user, client id or address").examples(
         "penstock quotas set --user alice producer_byte_rate=1048576"
     )
@@ -146,102 +151,52 @@ def value_of(key: str, text: str) -> float:
 
 
 def list_action(arguments: argparse.Namespace) -> int:
-    """Prints quotas, or which of them count for a client."""
-    wanted = entity_of(arguments)
-    if arguments.effective and wanted:
-        raise UsageError("--effective names the client by itself: leave out the other options")
+    """Prints quotas, and what is used of them now."""
+    wanted, throttled = entity_of(arguments), arguments.throttled
+    if not 1 <= arguments.top <= QUOTA_USAGES_PER_ANSWER_MAX:
+        raise UsageError(f"--top {arguments.top}: it must be 1 to {QUOTA_USAGES_PER_ANSWER_MAX}")
 
     async def job(client: Client) -> int:
+        from penstock.cli.output import print_json
+        from penstock.cli.quota_usage import print_usages, usages_json
+        from penstock.client.quota_usage import quota_usages
         from penstock.client.quotas import list_quotas
 
-        found = await list_quotas(client, wanted)
-        if arguments.effective:
-            print_effective(dict(found), *arguments.effective, as_json=arguments.json)
-        else:
-            print_quotas(found, as_json=arguments.json)
+        found = [] if throttled else await list_quotas(client, wanted)
+        usages = await quota_usages(client, wanted, throttled_only=throttled, at_most=arguments.top)
+        if arguments.json:
+            quotas = [{"entity": dict(entity), "limits": for_json(values)} for entity, values in found]
+            print_json({**({} if throttled else {"quotas": quotas}), "brokers": usages_json(usages)})
+            return 0
+        if not throttled:
+            print_quotas(found)
+        if throttled or found or any(answer.usages for answer in usages):
+            if not throttled:
+                print("\nuse now")
+            print_usages(usages, throttled_only=throttled)
         return 0
 
     return with_client(arguments, job)
 
 
-def print_quotas(found: Sequence[tuple[Entity, QuotaValues]], *, as_json: bool) -> None:
-    from penstock.cli.output import print_json, print_table, printable
+def print_quotas(found: Sequence[tuple[Entity, QuotaValues]]) -> None:
+    from penstock.cli.output import print_table, printable
     from penstock.client.quotas import entity_words, limit_text
 
-    if as_json:
-        print_json([{"entity": dict(entity), "limits": for_json(values)} for entity, values in found])
-    elif not found:
+    if not found:
         print("there are no such quotas")
-    else:
-        rows = [
-            (printable(entity_words(entity)), printable(key), limit_text(value))
-            for entity, values in found
-            for key, value in values.items()
-        ]
-        print_table(("for", "limit", "value"), rows, right=["value"])
+        return
+    rows = [
+        (printable(entity_words(entity)), printable(key), limit_text(value))
+        for entity, values in found
+        for key, value in values.items()
+    ]
+    print_table(("for", "limit", "value"), rows, right=["value"])
 
 
 def for_json(values: QuotaValues) -> dict[str, Any]:
     """Limits as JSON has them; NaN and infinity, which it has not, in words."""
     return {key: value if math.isfinite(value) else str(value) for key, value in values.items()}
-
-
-def print_effective(quotas: dict[Entity, QuotaValues], user: str, client_id: str, *, as_json: bool) -> None:
-    """Prints each limit with the level that it comes from, and all levels with what is set there."""
-    counting = {key: limit for key in CLIENT_KEYS if (limit := resolve(quotas, user, client_id, key)) is not None}
-    levels = [(entity, quotas.get(entity) or {}) for entity in levels_of(user, client_id)]
-    if as_json:
-        print_effective_json(counting, levels, user, client_id)
-        return
-    from penstock.cli.output import print_table, printable
-    from penstock.client.quotas import entity_words, limit_text
-
-    rows = []
-    for key in CLIENT_KEYS:
-        limit = counting.get(key)
-        if limit is None:
-            rows.append((key, "unlimited", "-", "-"))
-        else:
-            group = words_of_group(*group_of(limit.entity, user, client_id))
-            rows.append((key, limit_text(limit.value), printable(entity_words(limit.entity)), printable(group)))
-    print_table(("limit", "value", "set for", "shared by all with"), rows, right=["value"])
-    print("\nlevels, the most specific first; of those that set a limit the first counts (*)")
-    shown = []
-    for number, (entity, values) in enumerate(levels, 1):
-        marked = [
-            f"{printable(key)}={limit_text(value)}{'*' if key in counting and counting[key].entity == entity else ''}"
-            for key, value in values.items()
-        ]
-        shown.append((number, printable(entity_words(entity)), " ".join(marked) or "-"))
-    print_table(("level", "for", "limits"), shown)
-
-
-def words_of_group(user: str, client_id: str) -> str:
-    return ", ".join([f"user {user}"] * bool(user) + [f"client id {client_id}"] * bool(client_id)) or "no name"
-
-
-def print_effective_json(
-    counting: dict[str, Any], levels: Sequence[tuple[Entity, QuotaValues]], user: str, client_id: str
-) -> None:
-    from penstock.cli.output import print_json
-
-    limits = {}
-    for key, limit in counting.items():
-        of_user, of_client = group_of(limit.entity, user, client_id)
-        limits[key] = {
-            "value": for_json({key: limit.value})[key],
-            "entity": dict(limit.entity),
-            "shared_by": {"user": of_user, "client-id": of_client},
-        }
-    each = [
-        {
-            "entity": dict(entity),
-            "limits": for_json(values),
-            "counts_for": [key for key, limit in counting.items() if limit.entity == entity],
-        }
-        for entity, values in levels
-    ]
-    print_json({"user": user, "client-id": client_id, "limits": limits, "levels": each})
 
 
 def set_action(arguments: argparse.Namespace) -> int:

@@ -1,5 +1,8 @@
 """One connection to one broker: requests out, responses in, many in flight, answered in order of correlation id.
 
+A broker that answers with `throttle_time_ms` reads nothing more of the connection for that time (KIP-219): requests
+wait here until then, as in Kafka's clients, and what is on its way may take as much longer.
+
 Opening it means, as far as `security` wants it: TLS, then ApiVersions, then a login. If that login ends, requests wait
 while the connection logs in again.
 """
@@ -18,9 +21,12 @@ from penstock.client.refused import closed_in_handshake, tls_refusal
 from penstock.client.security import UNSECURED, ClientSecurity
 from penstock.client.transport import dial
 from penstock.errors import AuthenticationError, ProtocolError, UnreachableError, UnsupportedVersionError
-from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.api import APIS, SOFTWARE_NAME, ApiKey
 from penstock.protocol.frames import decode_response, encode_request, foreign_protocol
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+
+MUTE_LOOK_S = 0.5
+"""While the broker does not read: how often it is looked whether the connection has ended."""
 
 
 class NoAnswer(UnreachableError):
@@ -51,6 +57,7 @@ class BrokerConnection:
         self._logging_in = asyncio.Lock()
         self._log_in_at = float("inf")
         self._is_used = False
+        self._muted_until = 0.0
 
     async def open(self, timeout_ms: int | None = None) -> None:
         """Connects, asks for the broker's API versions and logs in.
@@ -59,7 +66,7 @@ class BrokerConnection:
         """
         timeout_s = self._timeout_s if timeout_ms is None else timeout_ms / 1000
         self._transport = await self._dial(timeout_s)
-        request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="0")
         try:
             answer = await self._ask(request, version=3, timeout_ms=round(timeout_s * 1000))
         except NoAnswer:
@@ -143,7 +150,10 @@ class BrokerConnection:
         Raises UnreachableError, UnsupportedVersionError, ProtocolError, AuthenticationError if the login has ended and
         the broker accepts no other.
         """
-        if asyncio.get_running_loop().time() >= self._log_in_at:
+        loop = asyncio.get_running_loop()
+        while self._failure is None and (wait_s := self._muted_until - loop.time()) > 0:
+            await asyncio.sleep(min(wait_s, MUTE_LOOK_S))
+        if loop.time() >= self._log_in_at:
             await self._stay_logged_in()
         answer = await self._ask(message, version=version, at_most=at_most, timeout_ms=timeout_ms, answered=answered)
         self._is_used = True
@@ -174,8 +184,7 @@ class BrokerConnection:
             return None
         self._waiting[correlation_id] = (key, version, future)
         try:
-            # not `asyncio.timeout`: when a process goes on that was stopped, time is up and the answer may be there
-            await asyncio.wait([future], timeout=self._timeout_s if timeout_ms is None else timeout_ms / 1000)
+            await self._answer(future, self._timeout_s if timeout_ms is None else timeout_ms / 1000)
         finally:
             self._waiting.pop(correlation_id, None)
             if future.done():
@@ -185,6 +194,15 @@ class BrokerConnection:
             self.lost(error)  # as Kafka's clients do: a broker that hangs answers nothing else either
             raise error
         return future.result()
+
+    async def _answer(self, future: asyncio.Future[Any], timeout_s: float) -> None:
+        """Waits for an answer; longer while the broker does not read because of a quota."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        # not `asyncio.timeout`: when a process goes on that was stopped, time is up and the answer may be there
+        await asyncio.wait([future], timeout=timeout_s)
+        while not future.done() and (left_s := max(until, self._muted_until + timeout_s) - loop.time()) > 0:
+            await asyncio.wait([future], timeout=left_s)
 
     def frame_received(self, frame: memoryview) -> None:
         """Handles one response. A response whose request was given up is dropped."""
@@ -198,6 +216,10 @@ class BrokerConnection:
         except ProtocolError as error:
             self.lost(error)
             return
+        throttle_time_ms = getattr(message, "throttle_time_ms", 0)
+        if throttle_time_ms > 0:
+            until = asyncio.get_running_loop().time() + throttle_time_ms / 1000
+            self._muted_until = max(self._muted_until, until)
         if not future.done():
             future.set_result(message)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.client.admin import TIMEOUT_MS, refused
 from penstock.errors import UnreachableError
+from penstock.protocol.api import SOFTWARE_NAME
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -40,7 +41,7 @@ async def describe_features(client: Client, node_ids: Iterable[int]) -> tuple[Fe
     """All features that these brokers know or that are finalized, by name. Brokers that do not answer are left out."""
     from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 
-    request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
+    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="0")
 
     async def ask(node_id: int) -> ApiVersionsResponse | None:
         try:

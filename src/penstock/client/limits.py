@@ -42,3 +42,7 @@ ISSUER_MESSAGE_CHARACTERS = 500
 """What an error shows of what a token endpoint says; the rest is cut."""
 BEARER_TOKEN_MAX_CHARACTERS = 60 * 1024
 """A token that a client sends; a longer one is refused where it comes from, since no listener takes it."""
+CLIENT_QUOTA_USAGES = 100
+"""Measures of what clients use of their quotas that are asked for, of each broker, unless somebody wants more."""
+CLIENT_QUOTA_USAGE_MS = 10_000
+"""How long a broker may take to describe what clients use of their quotas; then it counts as unreachable."""

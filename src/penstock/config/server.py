@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.config.broker.quotas import DROPPED
 from penstock.config.broker.settings import BrokerSettings
 from penstock.config.crosscheck import cross_check
 from penstock.config.known import KNOWN
@@ -185,6 +186,8 @@ class Entries:
         setting = SETTINGS.get(name)
         if setting is not None:
             self.values[setting.attribute] = setting.parse(text)
+            if name in DROPPED:
+                self.warnings.append(DROPPED[name])
         elif name in KNOWN:
             check_ignored(KNOWN[name], text)
             self.ignored.append(name)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.addresses import canonical_address
+from penstock.config.values import LONG_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.events import events
 from penstock.log.names import COORDINATOR_TOPICS
@@ -28,11 +29,13 @@ from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.create_topics_request import CreateTopicsRequest
 from penstock.quota.connections import ConnectionRates
+from penstock.quota.levels import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from penstock.quota.usages import ClientUsages, Usage, Usages, Windows
 from penstock.security.authorizer import OwnPrincipal
 from penstock.security.rights import ACT_IN_CLUSTER, END_TRANSACTIONS
 
 if TYPE_CHECKING:
+    from penstock.config.broker.settings import BrokerSettings
     from penstock.node.connection import Connection
     from penstock.node.gate import Gate
     from penstock.node.request import Request
@@ -62,10 +65,12 @@ class ClientQuotas:
         mutation_windows = Windows(
             settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000
         )
-        self.usages = Usages(self._windows, mutation_windows, settings.penstock_quota_entities_max)
+        self.usages = Usages(
+            self._windows, mutation_windows, settings.penstock_quota_entities_max, defaults_of(settings)
+        )
         self.connections = ConnectionRates(self._windows, settings.penstock_quota_entities_max)
         self._forgets = False
-        self.active = False
+        self.active = self.usages.active
 
     def configure(self, quotas: QuotasByEntity) -> None:
         """Puts quotas into force, from the next request of each client on."""
@@ -195,6 +200,15 @@ class ClientQuotas:
         return usage.delayed(min(usage.rate.delay_ms(usage.limit, now_ms), self._windows.width_ms), now_ms)
 
 
+def defaults_of(settings: BrokerSettings) -> dict[str, float]:
+    """What the settings give each client id, by key; what is the setting's default is no limit."""
+    given = {
+        PRODUCER_BYTE_RATE: settings.quota_producer_default,
+        CONSUMER_BYTE_RATE: settings.quota_consumer_default,
+    }
+    return {key: float(limit) for key, limit in given.items() if limit < LONG_MAX}
+
+
 def tell(usage: Usage) -> None:
     """Says in the log who has been slowed down for minutes: somebody may have to have more, or to ask for less."""
     seconds = (usage.delayed_until_ms - usage.delayed_since_ms) // 1_000
@@ -202,6 +216,7 @@ def tell(usage: Usage) -> None:
         "clients are held back by their quota all the time",
         quota=usage.key,
         limit=usage.limit,
+        level=usage.level,
         user=usage.user or "any",
         client=usage.client_id or "any",
         seconds=seconds,

@@ -156,6 +156,10 @@ ACL_FILTERS_PER_REQUEST_MAX = 1_000
 """Filters of one DeleteAcls; a request with more is POLICY_VIOLATION."""
 CLIENT_QUOTAS_PER_STEP = 1000
 """Entities with client quotas that a filter looks at before others have their turn."""
+QUOTA_USAGES_PER_STEP = 50
+"""Measures of what clients use of their quotas that a request looks at before others have their turn."""
+QUOTA_USAGES_PER_ANSWER_MAX = 1_000
+"""Measures of what clients use of their quotas in one answer: those nearest to their limits."""
 QUOTA_CHANGES_PER_REQUEST_MAX = 10_000
 """Entities of one AlterClientQuotas, and changes of all of them together, as Kafka's MAX_RECORDS_PER_USER_OP; more are
 POLICY_VIOLATION."""

@@ -35,7 +35,7 @@ from penstock.node.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIG
 from penstock.node.peer_answers import API_VERSIONS, common_version, decoded
 from penstock.node.peer_logins import LoginLink, PeerLogins
 from penstock.node.timers import Timer, TimerWheel
-from penstock.protocol.api import API_BY_NUMBER, Api
+from penstock.protocol.api import API_BY_NUMBER, SOFTWARE_NAME, Api
 from penstock.protocol.frames import encode_request
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -49,7 +49,6 @@ RENEWED_AT = (0.85, 0.95)
 """After which share of its time a login is renewed: somewhere between, as Kafka's clients do it."""
 IDLE_SHARE = 0.9
 """We close an idle connection a little before the other side does, so that no request meets its closing."""
-SOFTWARE_NAME = "penstock"
 
 
 class NotServed(str):

@@ -38,6 +38,9 @@ GROUPS = {
 }
 
 
+MUTATIONS = f"kafka_server_{GROUPS[CONTROLLER_MUTATION_RATE].name}"
+
+
 def quota_samples(quotas: ClientQuotas, now_ms: int) -> Iterator[Sample]:
     """The rates of at most METRICS_QUOTA_USAGES_MAX usages, and how many there are."""
     usages = quotas.usages
@@ -49,8 +52,15 @@ def quota_samples(quotas: ClientQuotas, now_ms: int) -> Iterator[Sample]:
         for usage in shown[key]:
             yield Sample(f"{name}_{group.rate}", GAUGE, group.help, usage.rate.per_second(now_ms), labels_of(usage))
         for usage in shown[key]:
+            help_ = "Milliseconds for which clients were told to wait lately, on average, when they were."
+            yield Sample(f"{name}_throttle_time", GAUGE, help_, usage.mean_delay_ms(now_ms), labels_of(usage))
+        for usage in shown[key]:
             help_ = "Milliseconds that clients were told to wait, in all."
             yield Sample(f"{name}_throttle_time_total", COUNTER, help_, usage.delayed_ms, labels_of(usage))
+    for usage in shown[CONTROLLER_MUTATION_RATE]:
+        if usage.tokens is not None:
+            help_ = "Partitions that may still be created and deleted at once; below 0: a debt."
+            yield Sample(f"{MUTATIONS}_tokens", GAUGE, help_, usage.tokens.tokens(now_ms), labels_of(usage))
     kept, crowded = len(usages.kept), usages.crowded
     yield Sample("penstock_quota_entities", GAUGE, "Users and client ids that are measured because of quotas.", kept)
     help_ = "Clients that are measured with others, because penstock.quota.entities.max are measured apart."

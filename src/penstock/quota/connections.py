@@ -7,6 +7,7 @@ connects again and again does so no more often than that.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import islice
 
 from penstock.quota.limits import ADDRESSES_LOOKED_AT_MAX
@@ -66,6 +67,17 @@ class ConnectionRates:
             return delay_ms
         rate.record(1, now_ms)
         return 0
+
+    def measured(self) -> Iterator[tuple[str, float, Rate]]:
+        """The addresses that are measured, each with its limit and its rate."""
+        for address, rate in self._rates.items():
+            limit = self._limits.get(address, self._limits.get(None, math.inf))
+            if limit < math.inf:
+                yield address, limit, rate
+
+    def has_own_limit(self, address: str) -> bool:
+        """Whether an address has a limit of its own, not the default's."""
+        return address in self._limits
 
     def _make_room(self, now_ms: int) -> None:
         """Forgets addresses that have not connected lately, a few at a time, and if there are none the oldest."""

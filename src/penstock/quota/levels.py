@@ -45,11 +45,18 @@ class QuotasByEntity(Protocol):
         """The limits of an entity; None if it has none."""
 
 
+BY_SETTING = 9
+"""The level below the eight: what `quota.producer.default` and `quota.consumer.default` give each client id."""
+DEFAULT_CLIENT: Entity = ((CLIENT_ID, None),)
+"""The entity of the last of the eight levels, for which those settings stand in."""
+
+
 class Limit(NamedTuple):
-    """A limit that counts, and the entity that it is set for."""
+    """A limit that counts, the entity that it is set for, and the level of that, from 1, the most specific."""
 
     value: float
     entity: Entity
+    level: int
 
 
 def levels_of(user: str, client_id: str) -> tuple[Entity, ...]:
@@ -68,10 +75,10 @@ def levels_of(user: str, client_id: str) -> tuple[Entity, ...]:
 
 def resolve(quotas: QuotasByEntity, user: str, client_id: str, key: str) -> Limit | None:
     """The limit on `key` that counts for a client; None if none does. A client without an id has the id ""."""
-    for entity in levels_of(user, client_id):
+    for level, entity in enumerate(levels_of(user, client_id), 1):
         values = quotas.get(entity)
         if values is not None and key in values:
-            return Limit(values[key], entity)
+            return Limit(values[key], entity, level)
     return None
 
 

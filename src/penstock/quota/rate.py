@@ -87,6 +87,10 @@ class Rate:
         self._samples: list[tuple[int, int, float]] = []  # (began, last amount, sum), oldest first
         self._total = 0.0
 
+    def empty(self) -> Rate:
+        """Another one with windows like these, of which nothing is known yet."""
+        return Rate(self._windows, self._window_ms)
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing is kept, as of the last time that was given."""

@@ -14,32 +14,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, QuotasByEntity, QuotaValues, group_of, resolve
+from penstock.quota.defaults import NoQuotas, Quotas, WithDefaults
+from penstock.quota.levels import CLIENT_KEYS, CONTROLLER_MUTATION_RATE, Limit, QuotaValues, group_of, resolve
 from penstock.quota.limits import EXPIRES_AFTER_MS, NAMES_MAX, SLOWED_PAUSE_MS, TOLD_AFTER_MS, USAGES_PER_STEP
 from penstock.quota.rate import Rate
 from penstock.quota.token_bucket import TokenBucket
 
 Name = tuple[str, str, str]
 """Of a usage: the key of its quota, and the user and the client id that it is for; empty for any."""
-
-
-class Quotas(QuotasByEntity, Protocol):
-    """All quotas; `metadata.client_quotas.ClientQuotas`."""
-
-    def values(self) -> Iterator[QuotaValues]:
-        """The limits of each entity."""
-
-
-class NoQuotas:
-    """No quotas: what a node knows before its metadata."""
-
-    def get(self, entity: object) -> None:
-        return None
-
-    def values(self) -> Iterator[QuotaValues]:
-        return iter(())
 
 
 class Windows(NamedTuple):
@@ -59,9 +43,11 @@ class Usage:
 
     Attributes:
         key, user, client_id: for what and whom; an empty name stands for any.
-        limit: the quota, in units of its key a second.
+        limit: the quota, in units of its key a second. level: which of the levels it was found at; 0 for what is shared
+            by those beyond the bound.
         rate: what has passed. tokens: for mutations, what may still pass at once; else None.
         spent_ms: time of the loop that is not in the rate yet.
+        delays: the times for which its clients were told to wait lately, and how many; None if nobody was yet.
         delayed_ms: how long its clients were told to wait, in all. delayed_since_ms, delayed_until_ms: since when they
             have been held back without a pause, and until when. told: whether the log says so.
         idle_since_ms: since when it is known that nothing passes.
@@ -72,8 +58,10 @@ class Usage:
         "delayed_ms",
         "delayed_since_ms",
         "delayed_until_ms",
+        "delays",
         "idle_since_ms",
         "key",
+        "level",
         "limit",
         "rate",
         "spent_ms",
@@ -85,6 +73,7 @@ class Usage:
     def __init__(self, name: Name, limit: float, windows: Windows, now_ms: int) -> None:
         self.key, self.user, self.client_id = name
         self.limit = limit
+        self.level = 0
         self.rate = Rate(windows.number, windows.width_ms)
         self.tokens = (
             TokenBucket(limit, windows.number, windows.width_ms, now_ms)
@@ -92,6 +81,7 @@ class Usage:
             else None
         )
         self.spent_ms = 0.0
+        self.delays: tuple[Rate, Rate] | None = None
         self.delayed_ms = 0
         self.delayed_since_ms = self.delayed_until_ms = 0
         self.told = False
@@ -129,6 +119,10 @@ class Usage:
         self.rate.record(amount, now_ms)
         return self.delayed(self.rate.delay_ms(self.limit, now_ms), now_ms)
 
+    def held_back_ms(self, now_ms: int) -> int:
+        """For how long its clients have been held back without a pause; 0 if they are not."""
+        return 0 if self._goes_freely(now_ms) else max(1, now_ms - self.delayed_since_ms)
+
     def _goes_freely(self, now_ms: int) -> bool:
         """Whether nobody has been held back for a while."""
         return not self.delayed_ms or now_ms > self.delayed_until_ms + SLOWED_PAUSE_MS
@@ -141,11 +135,27 @@ class Usage:
     def delayed(self, delay_ms: int, now_ms: int, *, told_ms: int = 0) -> int:
         """Notes that a client is held back for so long; returns that. `told_ms`: as much of it is noted already."""
         if delay_ms:
+            self._note(delay_ms, now_ms)
             if self._goes_freely(now_ms):
                 self.delayed_since_ms, self.told = now_ms, False
             self.delayed_until_ms = max(self.delayed_until_ms, now_ms + delay_ms)
             self.delayed_ms += delay_ms - told_ms
         return delay_ms
+
+    def _note(self, delay_ms: int, now_ms: int) -> None:
+        if self.delays is None:
+            self.delays = self.rate.empty(), self.rate.empty()
+        times, count = self.delays
+        times.record(delay_ms, now_ms)
+        count.record(1, now_ms)
+
+    def mean_delay_ms(self, now_ms: int) -> float:
+        """How long its clients were told to wait, the mean of those times in the windows when they were; 0 if none."""
+        if self.delays is None:
+            return 0.0
+        times, count = self.delays
+        number = count.per_second(now_ms)
+        return times.per_second(now_ms) / number if number else 0.0
 
 
 class ClientUsages(NamedTuple):
@@ -166,6 +176,7 @@ class Usages:
     Args:
         windows: for bytes and time. mutation_windows: for partition mutations.
         usages_max: bound on the usages that are kept apart.
+        defaults: limits that each client id has which no quota holds for, by key.
 
     Attributes:
         active: whether there is any quota; nobody need be looked up otherwise.
@@ -173,23 +184,25 @@ class Usages:
         crowded: how often one of these was given to somebody, in which those with long names come each time.
     """
 
-    def __init__(self, windows: Windows, mutation_windows: Windows, usages_max: int) -> None:
+    def __init__(
+        self, windows: Windows, mutation_windows: Windows, usages_max: int, defaults: QuotaValues | None = None
+    ) -> None:
         self._windows = windows
         self._mutation_windows = mutation_windows
         self._usages_max = usages_max
-        self._quotas: Quotas = NoQuotas()
+        self._quotas = WithDefaults(NoQuotas(), defaults or {})
         self._known: dict[tuple[str, str], ClientUsages] = {}
-        self.active = False
+        self.active = bool(defaults)
         self.kept: dict[Name, Usage] = {}
         self.shared: dict[tuple[str, float], Usage] = {}
         self.crowded = 0
 
     def configure(self, quotas: Quotas) -> None:
         """Puts quotas into force. What was used stays, and counts under the new limits."""
-        self._quotas = quotas
+        self._quotas = WithDefaults(quotas, self._quotas.defaults)
         self._known.clear()
         self.shared.clear()
-        self.active = any(key in values for values in quotas.values() for key in CLIENT_KEYS)
+        self.active = any(key in values for values in self._quotas.values() for key in CLIENT_KEYS)
         if not self.active:
             self.kept.clear()
 
@@ -205,6 +218,10 @@ class Usages:
                 self._known.clear()
             self._known[user, client_id] = known
         return known
+
+    def standing(self, usage: Usage) -> Limit | None:
+        """The limit of a usage that is kept, as it is now; None if there is none any more."""
+        return self._quotas.standing(usage.key, usage.user, usage.client_id, usage.level)
 
     def look_through(self, now_ms: int, slowed: Callable[[Usage], None]) -> Iterator[None]:
         """Forgets usages that are as new ones, and calls `slowed` with those whose clients have been held back for
@@ -243,6 +260,7 @@ class Usages:
             usage = self.kept[name] = self._new(name, limit, now_ms)
         elif usage.limit != limit:
             usage.set_limit(limit)
+        usage.level = found.level
         return usage
 
     def _shared_by_all(self, key: str, limit: float, now_ms: int) -> Usage:

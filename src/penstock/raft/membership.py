@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.api import SOFTWARE_NAME
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
 from penstock.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
@@ -81,7 +82,7 @@ class Membership:
         deadline_ms = now_ms + core.config.request_timeout_ms
         self._change = Change(token, AddRaftVoterResponse, deadline_ms, voter, request.ack_when_committed)
         target = Target(key.id, endpoint.host, endpoint.port, endpoint.name)
-        core.call(target, ApiVersionsRequest(client_software_name="penstock", client_software_version="1"))
+        core.call(target, ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1"))
 
     def versions_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
         """A new voter has reported what it supports, or nothing (None). It may be one that is no longer waited for."""

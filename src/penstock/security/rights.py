@@ -180,4 +180,5 @@ ROWS: Mapping[ApiKey, Row] = {
     ApiKey.ADD_RAFT_VOTER: cluster(ALTER_CLUSTER),
     ApiKey.REMOVE_RAFT_VOTER: cluster(ALTER_CLUSTER),
     ApiKey.UPDATE_RAFT_VOTER: cluster(ACT_IN_CLUSTER),
+    ApiKey.DESCRIBE_QUOTA_USAGE: cluster(DESCRIBE_CLUSTER_CONFIGS),
 }

@@ -35,8 +35,8 @@ from penstock.config.jaas import PLAIN_MODULE, SCRAM_MODULE
 CLIENTS = ("librdkafka", "java", "kafka-python", "aiokafka", "franz-go", "kafkajs")
 TIMEOUT_S = 60.0
 REFUSED_MS = 5_000
-"""How long kafka-python tries to bootstrap, which it does to the end however often it is refused: long enough that a busy
-machine comes as far as the login."""
+"""How long kafka-python tries to bootstrap, which it does to the end however often it is refused: long enough that a
+busy machine comes as far as the login."""
 JAVA_SOURCE = Path(__file__).with_name("JavaLogins.java")
 
 

@@ -15,7 +15,7 @@ from interop.clients.wire import Wire, errors_in
 
 from penstock.errors import ErrorCode
 from penstock.node.handlers import registry
-from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.api import APIS, SOFTWARE_NAME, ApiKey
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -80,7 +80,7 @@ def test_an_answer_decodes_and_has_no_errors(wire: Wire, world: World, key: ApiK
 
 
 def test_what_is_advertised_is_what_is_tested(wire: Wire) -> None:
-    answer = wire.ask(ApiVersionsRequest(client_software_name="wire", client_software_version="1"), 4)
+    answer = wire.ask(ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1"), 4)
     advertised = {
         (row.api_key, version) for row in answer.api_keys for version in range(row.min_version, row.max_version + 1)
     }

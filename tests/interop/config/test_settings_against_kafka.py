@@ -10,6 +10,7 @@ import known_settings
 import pytest
 from interop.kafka_peer import run_java_source
 
+from penstock.config.broker.quotas import DROPPED
 from penstock.config.known import KNOWN
 from penstock.config.server import SETTINGS
 from penstock.config.setting import Setting
@@ -89,12 +90,13 @@ def facts(kafka_jars: None) -> dict[str, dict[str, dict[str, Any]]]:
 def declared() -> list[tuple[str, Setting[Any]]]:
     kinds = {"broker": SETTINGS, "topic": TOPIC_SETTINGS}
     found = [(kind, each) for kind, of in kinds.items() for each in of.values() if not each.name.startswith(OWN)]
-    return [(kind, each) for kind, each in found if each.name not in OF_THE_AUTHORIZER]
+    return [(kind, each) for kind, each in found if each.name not in {*OF_THE_AUTHORIZER, *DROPPED}]
 
 
 def test_every_setting_of_kafka_is_declared_or_known(facts: dict[str, dict[str, dict[str, Any]]]) -> None:
     own = {name for name in (*SETTINGS, *TOPIC_SETTINGS) if name.startswith(OWN)}
-    assert (set(SETTINGS) | set(KNOWN)) - own - OF_THE_AUTHORIZER == set(facts["broker"])
+    assert (set(SETTINGS) | set(KNOWN)) - own - OF_THE_AUTHORIZER - set(DROPPED) == set(facts["broker"])
+    assert set(DROPPED).isdisjoint(facts["broker"])
     assert set(TOPIC_SETTINGS) - own == set(facts["topic"])
 
 

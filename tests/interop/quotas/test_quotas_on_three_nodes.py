@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import count
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from interop.clients.wire import Wire, request_frame
 from interop.quotas.limited import BURST_S, NUMBER, PRODUCE_VERSION, WIRE, of_bytes, set_quotas
 from support.heard import until_heard
-from support.processes import Cluster
+from support.processes import Cluster, wait_until
 
+from penstock.cli.main import main
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.create_topics_request import (
@@ -40,11 +42,45 @@ def creation(name: str, *leaders: int) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
 
 
-def test_every_broker_knows_a_quota_and_counts_by_itself(tmp_path: Path) -> None:
+def test_every_broker_knows_a_quota_and_counts_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Cluster(tmp_path, **SETTINGS) as cluster:
         addresses = {id_: f"127.0.0.1:{cluster.ports[id_]}" for id_ in NODES}
         forwarded(cluster, addresses)
         bytes_by_broker(cluster, addresses)
+        seen_by_broker(cluster, capsys)
+
+
+def seen_by_broker(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """One command tells of all brokers, and which of them does not answer."""
+    set_quotas(cluster.bootstrap, WIRE, controller_mutation_rate=RATE)
+    with Wire(f"127.0.0.1:{cluster.ports[1]}") as wire:
+        assert wire.ask(creation("seen", *NODES), 7).topics[0].error_code == 0
+    answers = listed(cluster, capsys)
+    assert [each["broker"] for each in answers] == [*NODES]
+    assert sum(each["measures_mutations"] for each in answers) == 1
+    for answer in answers:
+        usages = {usage["key"]: usage for usage in answer["usages"]}
+        assert ("controller_mutation_rate" in usages) == answer["measures_mutations"], "the active controller counts"
+        produced = usages["producer_byte_rate"]
+        assert (produced["limit"], produced["level"], produced["client_id"]) == (LIMIT, 7, WIRE["client-id"])
+        assert produced["used"] > 0
+    leader = next(each["broker"] for each in answers if each["measures_mutations"])
+    gone = next(id_ for id_ in NODES if id_ != leader)
+    cluster.kill(gone)
+    for _ in range(2):
+        failures = {each["broker"]: each["failure"] for each in listed(cluster, capsys)}
+        assert [id_ for id_ in NODES if failures[id_] is not None] == [gone]
+        if "fenced" not in str(failures[gone]):
+            wait_until(lambda: "fenced" in str(listed(cluster, capsys)[gone - 1]["failure"]), "the broker is fenced")
+    assert failures[gone] == "it is fenced, so nobody uses it"
+
+
+def listed(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """What `penstock quotas list` says of each broker."""
+    capsys.readouterr()
+    assert main(["quotas", "list", "--json", "--bootstrap", cluster.bootstrap]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["brokers"]
+    return found
 
 
 class Timed(NamedTuple):

@@ -32,6 +32,23 @@ def test_commands_log_in(broker: SecuredPenstock, tmp_path: Path, capsys: Captur
     assert PASSWORD not in run.said
 
 
+def test_a_user_who_has_logged_in_is_seen_using_its_quota(
+    broker: SecuredPenstock, tmp_path: Path, capsys: Capture
+) -> None:
+    run = Commands(broker.secured, write_properties(tmp_path / "client.properties", broker.properties()), capsys)
+    run("topics", "create", "metered")
+    run("quotas", "set", "--user", ALICE, "producer_byte_rate=100")
+    try:
+        run("produce", "metered", "--value", "x" * 5_000, "--client-id", "web")
+        (line,) = run("quotas", "list", "--throttled").splitlines()[1:]
+        assert line.split()[:3] == ["1", ALICE, "producer_byte_rate"], "the user, whatever its client is called"
+        assert line.endswith(f"user {ALICE} (level 3)")
+        explained = run("quotas", "explain", "--user", ALICE, "--client-id", "web")
+        assert f"producer_byte_rate: 100, level 3, shared by all with user {ALICE}" in explained
+    finally:
+        run("quotas", "delete", "--user", ALICE)
+
+
 def test_who_cannot_log_in_is_told_what_to_do(broker: SecuredPenstock, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "client.properties"
     said = refused(broker, write_properties(file, broker.properties(password="wrong")), capsys)
@@ -65,4 +82,6 @@ def test_who_lacks_a_right_is_told_what_of(tmp_path: Path, capsys: Capture) -> N
         assert run("topics", "delete", "clicks", code=1).startswith("error: topic clicks: not allowed")
         assert run("groups", "describe", "other", code=1).startswith("error: group other: not allowed")
         assert run("acls", "list", code=1).startswith("error: ACLs: not allowed")
+        assert run("quotas", "list", code=1).startswith("error: quotas: not allowed (CLUSTER_AUTHORIZATION_FAILED)")
+        assert run("quotas", "list", "--throttled", code=1).startswith("error: broker 1's use of quotas: not allowed")
         assert run("disks", code=1).startswith("error: log directories of broker 1: not allowed")

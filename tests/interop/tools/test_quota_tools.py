@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from interop.data_directory.turns import DataDirectory
-from interop.kafka_peer import KafkaPeer, require_kafka, run_tool
+from interop.kafka_peer import KafkaPeer, require_kafka, run_java_source, run_tool
 from interop.tools.toolbox import CONFIGS, Outcome, Toolbox
 from support.heard import until_heard
 
@@ -126,6 +126,105 @@ def test_what_is_wrong_is_said_alike(both: Compare) -> None:
     agree(both(*address, "connection_creation_rate=2147483648"), "too large for an INT")
 
 
+ADMIN = """
+import java.util.*;
+import org.apache.kafka.clients.admin.*;
+import org.apache.kafka.common.quota.*;
+
+public class Quotas {
+    static ClientQuotaEntity entity(String... pairs) {
+        Map<String, String> entries = new HashMap<>();
+        for (int each = 0; each < pairs.length; each += 2) entries.put(pairs[each], pairs[each + 1]);
+        return new ClientQuotaEntity(entries);
+    }
+
+    static String tried(java.util.concurrent.Future<?> future) throws Exception {
+        try {
+            return String.valueOf(future.get());
+        } catch (java.util.concurrent.ExecutionException error) {
+            return error.getCause().getClass().getSimpleName() + ": " + error.getCause().getMessage();
+        }
+    }
+
+    static void show(Admin admin, String what, ClientQuotaFilter filter) throws Exception {
+        TreeMap<String, String> found = new TreeMap<>();
+        admin.describeClientQuotas(filter).entities().get().forEach((entity, limits) ->
+            found.put(new TreeMap<>(entity.entries()).toString(), new TreeMap<>(limits).toString()));
+        System.out.println(what + " " + found);
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+            List<ClientQuotaEntity> entities = List.of(
+                entity("user", "al/ice"), entity("user", null), entity("client-id", "web"), entity("client-id", null),
+                entity("user", "al/ice", "client-id", "web"), entity("user", null, "client-id", null),
+                entity("ip", "10.0.0.7"), entity("ip", null), entity("user", "", "client-id", "web"),
+                entity("ip", "10.0.0.7", "user", "x"));
+            List<ClientQuotaAlteration> all = new ArrayList<>();
+            for (ClientQuotaEntity each : entities) {
+                String key = each.entries().containsKey("ip") ? "connection_creation_rate" : "consumer_byte_rate";
+                all.add(new ClientQuotaAlteration(each, List.of(new ClientQuotaAlteration.Op(key, 1000000.0))));
+            }
+            AlterClientQuotasResult checked =
+                admin.alterClientQuotas(all, new AlterClientQuotasOptions().validateOnly(true));
+            for (ClientQuotaEntity each : entities) System.out.println("checked " + tried(checked.values().get(each)));
+            show(admin, "nothing", ClientQuotaFilter.all());
+            AlterClientQuotasResult altered = admin.alterClientQuotas(all);
+            for (ClientQuotaEntity each : entities) System.out.println("altered " + tried(altered.values().get(each)));
+            Thread.sleep(1000);
+            show(admin, "all", ClientQuotaFilter.all());
+            for (String type : List.of("user", "client-id", "ip")) {
+                for (ClientQuotaFilterComponent component : List.of(
+                        ClientQuotaFilterComponent.ofEntityType(type), ClientQuotaFilterComponent.ofDefaultEntity(type),
+                        ClientQuotaFilterComponent.ofEntity(type, "al/ice"),
+                        ClientQuotaFilterComponent.ofEntity(type, "10.0.0.7"))) {
+                    show(admin, "contains " + component, ClientQuotaFilter.contains(List.of(component)));
+                    show(admin, "contains only " + component, ClientQuotaFilter.containsOnly(List.of(component)));
+                }
+            }
+            List<ClientQuotaAlteration> none = new ArrayList<>();
+            for (ClientQuotaAlteration each : all.subList(0, 8)) {
+                none.add(new ClientQuotaAlteration(each.entity(),
+                    List.of(new ClientQuotaAlteration.Op(each.ops().iterator().next().key(), null))));
+            }
+            admin.alterClientQuotas(none).all().get();
+            Thread.sleep(1000);
+            show(admin, "gone", ClientQuotaFilter.all());
+        }
+    }
+}
+"""
+
+
+def test_javas_admin_sets_describes_and_deletes_quotas(kafka_peer: KafkaPeer) -> None:
+    """With all its filters; what it is told by Penstock is what Apache Kafka tells it."""
+    with LocalBroker() as broker:
+        ours, kafkas = (run_java_source(ADMIN, at).stdout for at in (broker.bootstrap, kafka_peer.bootstrap))
+    assert ours == kafkas
+    assert ours.count("altered null") == 8
+    assert "altered InvalidRequestException" in ours
+    assert ours.endswith("gone {}\n")
+
+
+def test_our_command_on_kafka_shows_what_is_set_and_says_that_no_more_is_told(
+    kafka_peer: KafkaPeer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--client-id", "shown", "--bootstrap", kafka_peer.bootstrap]
+    assert main(["quotas", "set", *words, "producer_byte_rate=1000"]) == 0
+    until_heard(kafka_peer.bootstrap)
+    try:
+        capsys.readouterr()
+        assert main(["quotas", "list", *words]) == 0
+        shown = capsys.readouterr().out
+        assert "client id shown  producer_byte_rate   1000" in shown
+        assert "broker 1: it does not tell" in shown
+        assert main(["quotas", "explain", *words]) == 0
+        assert "producer_byte_rate: 1000, level 7, shared by all with client id shown" in capsys.readouterr().out
+    finally:
+        assert main(["quotas", "delete", *words]) == 0
+        until_heard(kafka_peer.bootstrap)
+
+
 RECORD = re.compile(r'\{"type":"CLIENT_QUOTA_RECORD","version":0,"data":(\{.*?\})\}')
 
 
@@ -147,7 +246,7 @@ def test_kafka_reads_the_quotas_in_the_metadata_log(tmp_path: Path) -> None:
 def listed(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     capsys.readouterr()
     assert main(["quotas", "list", "--json", "--bootstrap", bootstrap]) == 0
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["quotas"]
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from penstock.node.handlers import registry
-from penstock.protocol.api import Api, ApiKey
+from penstock.protocol.api import APIS, Api, ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages import offset_commit_request, offset_fetch_request, update_features_request
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -33,6 +33,7 @@ NOT_ASKED = {
     ApiKey.UPDATE_RAFT_VOTER: "it would disturb the quorum",
     ApiKey.BROKER_REGISTRATION: "it would register a broker",
     ApiKey.CONTROLLER_REGISTRATION: "it would register a controller",
+    **{key: "Kafka has no such API" for key, api in APIS.items() if api.own},
 }
 """APIs without a probe, and why. Those of nodes need CLUSTER_ACTION, as the rows say."""
 UNKNOWN = UUID(int=77)

@@ -57,8 +57,8 @@ def receive(frames: Frames, data: bytes, piece: int) -> None:
         data = data[count:]
 
 
-def answer(correlation_id: int, cluster_id: str) -> bytes:
-    message = MetadataResponse(cluster_id=cluster_id)
+def answer(correlation_id: int, cluster_id: str, throttle_time_ms: int = 0) -> bytes:
+    message = MetadataResponse(cluster_id=cluster_id, throttle_time_ms=throttle_time_ms)
     return b"".join(bytes(chunk) for chunk in encode_response(APIS[ApiKey.METADATA], VERSION, correlation_id, message))
 
 
@@ -117,6 +117,44 @@ def test_all_who_wait_are_told_that_the_broker_closed_the_connection() -> None:
                 await one
         with pytest.raises(UnreachableError):
             await connection.send(MetadataRequest())
+
+    run(body)
+
+
+def test_requests_wait_while_the_broker_does_not_read_because_of_a_quota() -> None:
+    async def body(connection: BrokerConnection, transport: Transport) -> None:
+        loop = asyncio.get_running_loop()
+        asked = [asyncio.ensure_future(connection.send(MetadataRequest(), timeout_ms=20)) for _ in range(2)]
+        await asyncio.sleep(0)
+        receive(Frames(connection), answer(1, "first", throttle_time_ms=60), 100)
+        muted_at = loop.time()
+        sent = len(transport.written)
+        later = asyncio.ensure_future(connection.send(MetadataRequest()))
+        await asyncio.sleep(0.04)
+        assert len(transport.written) == sent, "nothing is sent meanwhile"
+        assert not asked[1].done(), "and what is on its way is not given up"
+        while len(transport.written) == sent:
+            await asyncio.sleep(0.001)
+        assert loop.time() - muted_at >= 0.06
+        receive(Frames(connection), answer(2, "second") + answer(3, "third"), 100)
+        assert [got.cluster_id for got in await asyncio.gather(*asked, later)] == ["first", "second", "third"]
+
+    run(body)
+
+
+def test_who_waits_for_the_end_of_a_mute_learns_that_the_connection_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.connection.MUTE_LOOK_S", 0.001)
+
+    async def body(connection: BrokerConnection, transport: Transport) -> None:
+        asked = asyncio.ensure_future(connection.send(MetadataRequest()))
+        await asyncio.sleep(0)
+        receive(Frames(connection), answer(1, "first", throttle_time_ms=60_000), 100)
+        await asked
+        later = asyncio.ensure_future(connection.send(MetadataRequest()))
+        await asyncio.sleep(0)
+        connection.lost(UnreachableError("the broker is gone"))
+        with pytest.raises(UnreachableError, match="the broker is gone"):
+            await asyncio.wait_for(later, 5)
 
     run(body)
 

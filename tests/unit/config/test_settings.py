@@ -10,6 +10,7 @@ import pytest
 
 from penstock.config import properties
 from penstock.config.crosscheck import KNOWN_CLASSES
+from penstock.config.describe import describe_broker
 from penstock.config.dynamic import check_dynamic
 from penstock.config.group import GROUP_SETTINGS
 from penstock.config.listeners import Endpoint, Voter
@@ -118,6 +119,20 @@ def test_what_means_nothing_here_is_accepted_and_listed() -> None:
     read = settings(num_network_threads="8", background_threads="4")
     assert read.ignored == ("background.threads", "num.network.threads")
     assert read.warnings == ()
+
+
+@pytest.mark.parametrize("name", ["quota.producer.default", "quota.consumer.default"])
+def test_settings_that_kafka_dropped_still_count_with_a_warning(name: str) -> None:
+    read = settings(**{name: "1000"})
+    assert (read.quota_producer_default, read.quota_consumer_default)[name == "quota.consumer.default"] == 1000
+    (warning,) = read.warnings
+    assert warning.startswith(f"{name}: Kafka 4 dropped this setting")
+    assert "penstock quotas set --client-id-default" in warning
+    assert settings().warnings == ()
+    assert name not in [each.name for each in describe_broker(settings())], "Kafka does not know it"
+    assert name in [each.name for each in describe_broker(read)]
+    with pytest.raises(ConfigError, match=name):
+        settings(**{name: "0"})
 
 
 def test_names_of_plug_ins_are_free() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.broker import Client, Node
+from support.broker import START_MS, Client, Node
 from support.logins import logged_in, secured
 from support.requests import batch, fetch, produce, wanted
 
@@ -17,6 +17,7 @@ from penstock.protocol.messages.create_topics_request import CreatableTopic, Cre
 from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from penstock.protocol.messages.metadata.client_quota_record import ClientQuotaRecord, EntityData
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from penstock.quota.limits import TOLD_AFTER_MS
 
 KIB = 1024
 LARGE = b"x" * 10 * KIB
@@ -259,9 +260,30 @@ def test_use_is_in_the_metrics(node: Node) -> None:
     found = {sample.name: sample for sample in node.broker.metrics() if sample.labels.get("client_id") == "greedy"}
     assert found["kafka_server_produce_byte_rate"].value > 1 * KIB
     assert found["kafka_server_produce_throttle_time_total"].value == answer.throttle_time_ms
+    assert found["kafka_server_produce_throttle_time"].value == answer.throttle_time_ms
     assert found["kafka_server_produce_byte_rate"].labels["user"] == ""
     node.advance(60_000)
     assert not node.broker.quotas.usages.kept, "what is as new is forgotten"
+
+
+def test_time_and_mutations_are_in_the_metrics_by_user_and_client_id(node: Node) -> None:
+    node.change(
+        [
+            quota("controller_mutation_rate", 1, client_id="greedy", user="ANONYMOUS"),
+            quota("request_percentage", 0.01, user="ANONYMOUS"),
+        ]
+    )
+    answer = created(node.connect(), "metered", 30, 5)
+    assert answer.throttle_time_ms > 1_000
+    found = {sample.name: sample for sample in node.broker.metrics() if sample.labels.get("user") == "ANONYMOUS"}
+    mutations = "kafka_server_controllermutation"
+    assert found[f"{mutations}_mutation_rate"].value == pytest.approx(3, rel=0.1)
+    assert found[f"{mutations}_tokens"].value == 11 - 30
+    assert found[f"{mutations}_tokens"].labels == {"user": "ANONYMOUS", "client_id": "greedy"}
+    assert found[f"{mutations}_throttle_time"].value == answer.throttle_time_ms
+    assert found["kafka_server_request_request_time"].value > 0
+    assert found["kafka_server_request_throttle_time"].value <= 1_000
+    assert found["kafka_server_request_throttle_time"].labels == {"user": "ANONYMOUS", "client_id": ""}
 
 
 @pytest.mark.parametrize("broken", ["begins", "throttle_time_ms"])
@@ -332,3 +354,36 @@ def test_a_fetch_that_waited_counts_although_its_client_was_forgotten_meanwhile(
     client.receive()
     (usage,) = node.broker.quotas.usages.kept.values()
     assert usage.rate.per_second(node.now_ms) > 1_000
+
+
+def test_the_settings_that_kafka_dropped_hold_for_each_client_id_that_no_quota_holds_for() -> None:
+    node = Node(quota_producer_default=str(2 * KIB), quota_consumer_default=str(KIB))
+    node.create_topic("t", partitions=2)
+    one, two = node.connect(), node.connect()
+    times = [produced(client, client_id="one").throttle_time_ms for client in (one, two)]
+    assert times[0] == 0
+    assert times[1] > 0, "all with the client id share it"
+    assert produced(node.connect(), client_id="other").throttle_time_ms == 0, "each client id by itself"
+    reader = node.connect()
+    assert reader.ask(fetch("t", wanted()), 12, "reader").throttle_time_ms > 0
+    node.change([quota("producer_byte_rate", 1_000 * KIB, client_id=None)])
+    assert [produced(node.connect(), client_id="one").throttle_time_ms for _ in range(4)] == [0] * 4, "a quota wins"
+    node.change([quota("producer_byte_rate", None, client_id=None)])
+    assert produced(node.connect(), client_id="one").throttle_time_ms > 0, "and when it is gone, the setting is back"
+    assert node.broker.quotas.active
+    node.stop()
+
+
+def test_the_log_tells_of_who_is_held_back_for_minutes(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.change([quota("producer_byte_rate", 2 * KIB, client_id="greedy")])
+    client, slowed = node.connect(), "clients are held back by their quota all the time"
+    while node.now_ms < START_MS + TOLD_AFTER_MS // 2:
+        node.advance(produced(client).throttle_time_ms + TICK_MS)
+    assert slowed not in caplog.text, "not so soon"
+    while node.now_ms < START_MS + 2 * TOLD_AFTER_MS:
+        node.advance(produced(client).throttle_time_ms + TICK_MS)
+    (record,) = [each for each in caplog.records if slowed in each.getMessage()]
+    assert record.levelname == "WARNING"
+    for part in ("quota=producer_byte_rate", "client=greedy", "user=any", f"limit={2 * KIB}", "level=7"):
+        assert part in record.getMessage()
+    assert int(record.getMessage().rpartition("seconds=")[2]) >= TOLD_AFTER_MS // 1_000

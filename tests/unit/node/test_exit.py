@@ -27,6 +27,8 @@ from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
 from penstock.protocol.messages.list_groups_request import ListGroupsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.schema import message as message_schema
+from penstock.quota.connections import ConnectionRates
+from penstock.quota.usages import Usages, Windows
 from penstock.security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from penstock.security.rights import READ_GROUP, READ_TOPIC, ROWS, Right
 
@@ -59,6 +61,8 @@ class Waits(ClientQuotas):
         self.left_ms = WAIT_MS
         self.counted: list[tuple[ApiKey, int]] = []
         self.active = True
+        windows = Windows(11, 1_000)
+        self.usages, self.connections = Usages(windows, windows, 10), ConnectionRates(windows, 10)
 
     def begins(self, request: Request[Any], now_ms: int) -> int:
         return 0

@@ -30,6 +30,7 @@ from penstock.errors import NotResident
 from penstock.metadata.image import ConfigResource
 from penstock.metadata.result import MetadataMessage
 from penstock.node.request import FORWARD, LATER, Append, Handler
+from penstock.protocol.api import SOFTWARE_NAME
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 
@@ -64,7 +65,9 @@ class Unreadable(NotResident):
 def test_the_tests_are_about_all_that_a_node_advertises(node: Node) -> None:
     for listener in ("PLAINTEXT", "CONTROLLER"):
         kind = "broker" if listener == "PLAINTEXT" else "controller"
-        told = node.connect(listener).ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+        told = node.connect(listener).ask(
+            ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1"), 4
+        )
         tested = {
             (int(key), handler.advertised_min_version, handler.max_version)
             for key, handler in HANDLERS.items()

@@ -58,7 +58,7 @@ def test_the_most_specific_of_any_combination_wins(chosen: tuple[bool, ...]) -> 
         assert found is None
         return
     first = chosen.index(True)
-    assert found == Limit(1.0 + first, LEVELS[first])
+    assert found == Limit(1.0 + first, LEVELS[first], first + 1)
 
 
 def test_each_key_is_looked_up_by_itself() -> None:
@@ -66,9 +66,9 @@ def test_each_key_is_looked_up_by_itself() -> None:
         ((USER, "alice"),): {PRODUCER_BYTE_RATE: 1.0},
         ((USER, None),): {PRODUCER_BYTE_RATE: 2.0, CONSUMER_BYTE_RATE: 3.0},
     }
-    assert resolve(quotas, "alice", "web", PRODUCER_BYTE_RATE) == (1.0, ((USER, "alice"),))
-    assert resolve(quotas, "alice", "web", CONSUMER_BYTE_RATE) == (3.0, ((USER, None),))
-    assert resolve(quotas, "bob", "web", PRODUCER_BYTE_RATE) == (2.0, ((USER, None),))
+    assert resolve(quotas, "alice", "web", PRODUCER_BYTE_RATE) == (1.0, ((USER, "alice"),), 3)
+    assert resolve(quotas, "alice", "web", CONSUMER_BYTE_RATE) == (3.0, ((USER, None),), 6)
+    assert resolve(quotas, "bob", "web", PRODUCER_BYTE_RATE) == (2.0, ((USER, None),), 6)
 
 
 def test_others_are_not_bound() -> None:

@@ -201,6 +201,8 @@ def test_100_000_client_ids_take_1_kib_each_while_they_are_active_and_nothing_af
         tracemalloc.stop()
     assert not of.kept
     assert left_bytes < 10 * count
+
+
 def test_time_that_nobody_has_counted_yet_is_not_forgotten() -> None:
     """It is counted when the next answer leaves, which may be long after a heavy request."""
     of = usages({ALICE: {REQUEST_PERCENTAGE: 1}})

@@ -5,7 +5,8 @@ version 0 with UNSUPPORTED_VERSION and the range of ApiVersions itself, from whi
 software that break KIP-511's pattern are INVALID_REQUEST. Below v4 a feature whose lowest version is 0 is left out,
 which old Java clients cannot read.
 
-The answer is the same for everybody until the image's features change, so its body is encoded once a version.
+Our own APIs are named only to clients whose software is ours, which they say from v3 on. Otherwise the answer is the
+same for everybody until the image's features change, so its body is encoded once a version.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from penstock.errors import ErrorCode
 from penstock.metadata.features import KRAFT_VERSION, REGISTERED_FEATURES
 from penstock.node.limits import ANSWERS_KEPT_MAX
 from penstock.node.request import BoundHandler, Handler, Kept, Outcome, Request
-from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.api import APIS, SOFTWARE_NAME, ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import (
@@ -44,26 +45,27 @@ def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: in
         if not all(NAME_OR_VERSION.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         request.connection.software_name, request.connection.software_version = names
-    return kept_answer(node, request)
+    return kept_answer(node, request, own=request.version >= 3 and body.client_software_name == SOFTWARE_NAME)
 
 
-def kept_answer(node: Broker, request: Request[ApiVersionsRequest | None]) -> Kept:
-    """The encoded response."""
+def kept_answer(node: Broker, request: Request[ApiVersionsRequest | None], *, own: bool) -> Kept:
+    """The encoded response; `own`: with our own APIs."""
     features, kraft_version = node.state.image.features, node.quorum.kraft_version
     answers = request.handler.kept.of(features, ANSWERS_KEPT_MAX)
-    key = (kraft_version, request.version)
+    key = (kraft_version, request.version, own)
     kept = answers.get(key)
     if kept is None:
-        message = response(node, node.dispatcher.served[request.listener], request.version)
+        message = response(node, node.dispatcher.served[request.listener], request.version, own=own)
         kept = answers[key] = Kept.of(request.api, request.version, message)
     return kept
 
 
-def response(node: Broker, handlers: Mapping[int, BoundHandler], version: int) -> ApiVersionsResponse:
-    """The answer, from the registry and the features."""
+def response(node: Broker, handlers: Mapping[int, BoundHandler], version: int, *, own: bool) -> ApiVersionsResponse:
+    """The answer, from the registry and the features; `own`: with our own APIs."""
     keys = [
         ApiVersion(api_key=handler.key, min_version=handler.advertised_min_version, max_version=handler.max_version)
         for handler in handlers.values()
+        if own or not handler.api.own
     ]
     levels = {**node.state.image.features, KRAFT_VERSION: node.quorum.kraft_version}
     finalized = [

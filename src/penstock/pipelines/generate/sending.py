@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import BinaryIO, Protocol
@@ -18,6 +19,8 @@ from penstock.records.compression import Codec
 from penstock.records.partitioner import partition_for_key
 
 RECORDS_PER_BATCH = 2_000
+TIMES_KEPT_MAX = 10_000
+"""Requests of which it is known how long they took; the oldest are forgotten."""
 
 
 class Stop(Protocol):
@@ -42,10 +45,14 @@ class Pace:
 
 
 class Sending:
-    """Sends requests to a topic that exists; equal keys go to equal partitions, as Kafka's producer chooses them."""
+    """Sends requests to a topic that exists; equal keys go to equal partitions, as Kafka's producer chooses them.
+
+    `times_ms`: how long the last requests took, from their sending to their answers.
+    """
 
     def __init__(self, client: Client, clicks: Clicks, topic: str, partitions: int, codec: Codec = Codec.LZ4) -> None:
         self.sent = 0
+        self.times_ms: deque[float] = deque(maxlen=TIMES_KEPT_MAX)
         self._client, self._clicks, self._topic, self._partitions = client, clicks, topic, partitions
         self._batches = Batches(codec)
         self._chosen = np.empty(0, np.int32)
@@ -60,7 +67,9 @@ class Sending:
             for begin in range(0, len(places), RECORDS_PER_BATCH):
                 some = places[begin : begin + RECORDS_PER_BATCH]
                 batch = self._batches.build(rows[some, TIME], keys.take(some), values.take(some))
+                began = time.perf_counter()
                 await self._client.produce(self._topic, partition, batch)
+                self.times_ms.append((time.perf_counter() - began) * 1_000)
 
         await asyncio.gather(*(one(partition) for partition in np.unique(chosen).tolist()))
         self.sent += len(rows)

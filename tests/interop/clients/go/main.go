@@ -1,6 +1,6 @@
 // Two Go clients under orders: `go-clients franz-go BOOTSTRAP` or `go-clients sarama BOOTSTRAP`;
-// `go-clients members`, `go-clients transactions` and `go-clients logins` are other programs, see members.go,
-// transactions.go and login.go. All but the last log in as CLIENT_LOGIN in the environment says, if it is there.
+// `go-clients members`, `go-clients quotas`, `go-clients transactions` and `go-clients logins` are other programs, see
+// members.go, quotas.go, transactions.go and login.go. All but the last log in as CLIENT_LOGIN in the environment says, if it is there.
 //
 // Orders come on standard input as JSON, one a line, and each gets one line of JSON back, {"error": ...} when it
 // failed. Bytes are base 64, as encoding/json has them; a null key or value stays null.
@@ -130,6 +130,9 @@ func main() {
 		return
 	case "members":
 		members()
+		return
+	case "quotas":
+		serveQuotas(os.Args[2], os.Args[3])
 		return
 	case "transactions":
 		serveTransactions(os.Args[2], os.Args[3])

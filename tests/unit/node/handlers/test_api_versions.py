@@ -8,7 +8,7 @@ from support.broker import Node
 from penstock.errors import ErrorCode
 from penstock.node.handlers import registry
 from penstock.protocol import frames
-from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.api import APIS, SOFTWARE_NAME, ApiKey
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 
 
@@ -27,11 +27,27 @@ def test_every_version_lists_what_is_in_the_registry(version: int, node: Node) -
         expected = {
             int(key): (handler.advertised_min_version, handler.max_version)
             for key, handler in registry().items()
-            if "broker" in handler.api.listeners
+            if "broker" in handler.api.listeners and not handler.api.own
         }
         assert ranges == expected
     assert ranges[ApiKey.PRODUCE] == (0, 13)
     assert ranges[ApiKey.INIT_PRODUCER_ID] == (0, 5), "version 6 is a draft"
+
+
+def listed(node: Node, software: str, version: int, listener: str = "PLAINTEXT") -> set[int]:
+    request = ApiVersionsRequest(client_software_name=software, client_software_version="1")
+    return {api.api_key for api in node.connect(listener).ask(request, version).api_keys}
+
+
+def test_our_own_apis_are_named_only_to_who_says_that_its_software_is_ours(node: Node) -> None:
+    own = {int(key) for key, handler in registry().items() if handler.api.own}
+    assert own
+    for version in (3, 4):
+        ours, others = (listed(node, software, version) for software in (SOFTWARE_NAME, "librdkafka"))
+        assert ours - others == own, "and the other answer does not come out of the cache"
+        assert listed(node, SOFTWARE_NAME.upper(), version) == others
+    assert not listed(node, SOFTWARE_NAME, 2) & own, "nobody says what its software is in version 2"
+    assert not listed(node, SOFTWARE_NAME, 4, "CONTROLLER") & own
 
 
 def test_finalized_features(node: Node) -> None:
