@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.config.checks import distinct
 from penstock.config.linear_regex import InvalidRegexError, compile_linear
 from penstock.config.setting import Group, Setting
-from penstock.config.values import HOUR_MS, INT, LIST, MINUTE_MS, KiB
+from penstock.config.values import HOUR_MS, INT, LIST, MINUTE_MS, KiB, ValueType, parse_list, print_list
 from penstock.errors import ConfigError, ErrorCode, RequestError
 
 CLIENT_INSTANCE_ID = "client_instance_id"
@@ -46,16 +45,27 @@ MATCH_CHARACTERS_MAX = 1_000
 """Characters of such an expression. A longer one is not valid."""
 
 
+def parse_distinct(text: str) -> tuple[str, ...]:
+    """A list whose elements count once, as Kafka reads it; none is empty."""
+    found = tuple(dict.fromkeys(parse_list(text)))
+    if "" in found:
+        raise ValueError("has an empty element")
+    return found
+
+
+DISTINCT: ValueType[tuple[str, ...]] = ValueType(LIST.name, LIST.describe_id, parse_distinct, print_list)
+
+
 class ClientMetricsConfigs(Group):
     """The configs of one subscription; make them with `resolve`."""
 
-    metrics = Setting[tuple[str, ...]]("metrics", LIST, default=(), check=distinct).documented(
+    metrics = Setting[tuple[str, ...]]("metrics", DISTINCT, default=()).documented(
         "Prefixes of the names of metrics that clients push, with commas between; * for all metrics. Empty: none."
     )
     interval_ms = Setting("interval.ms", INT, default=5 * MINUTE_MS).documented(
         "How often a client pushes: from 100 ms to 1 hour."
     )
-    match = Setting[tuple[str, ...]]("match", LIST, default=(), check=distinct).documented(
+    match = Setting[tuple[str, ...]]("match", DISTINCT, default=()).documented(
         "Which clients: elements NAME=EXPRESSION with commas between, all of which have to match. The names are "
         f"{', '.join(KNOWN_BY)}; an expression is a regular expression of RE2 for the whole value. Empty: all clients."
     )

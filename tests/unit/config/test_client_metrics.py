@@ -61,10 +61,14 @@ def test_an_unknown_name_comes_before_a_wrong_value() -> None:
         ClientMetricsConfigs.resolve({"interval.ms": "x", "interval": "1"})
 
 
-@pytest.mark.parametrize("configs", [{"interval.ms": "soon"}, {"metrics": "a,a"}, {"match": "client_id=a,client_id=a"}])
+@pytest.mark.parametrize("configs", [{"interval.ms": "soon"}, {"metrics": "a,,b"}, {"metrics": "a,"}])
 def test_values_that_are_none(configs: dict[str, str]) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=" = "):
         ClientMetricsConfigs.resolve(configs)
+
+
+def test_what_is_named_twice_counts_once() -> None:
+    assert ClientMetricsConfigs.resolve({"metrics": "a, b,a"}).metrics == ("a", "b")
 
 
 def test_described_with_where_each_comes_from() -> None:
