@@ -3,7 +3,8 @@
 `org.apache.kafka.producer.request.latency.avg` becomes `kafka_client_producer_request_latency_avg`; the name of a
 metric that is the application's own begins with `kafka_client_application_`. A counter's name ends with `_total`. A
 series has the client's id, its instance's id and its software as labels, and the attributes that the client gave the
-number. Clients push how much counters have grown; here that is added up.
+number. Clients push how much counters have grown; here that is added up. No client can keep another's metric from being
+shown: where they do not agree what it is, it has no type.
 
 All of it is bounded: series in all, and of one client instance. When there are too many in all, those of the client
 that pushed least recently go; what a client pushes beyond its own bound is counted and not kept. What a client has
@@ -27,12 +28,11 @@ from penstock.node.limits import (
     CLIENT_SERIES_PER_INSTANCE_MAX,
     METRICS_PARTITIONS_PER_STEP,
 )
-from penstock.node.metrics import COUNTER, GAUGE, Sample
+from penstock.node.metrics import COUNTER, GAUGE, UNTYPED, Sample
 from penstock.node.steps import Pace, Stepped
 
 KAFKAS = "org.apache.kafka."
 UNFIT = re.compile(r"[^a-zA-Z0-9_]")
-UNPRINTABLE = re.compile(r"[^a-zA-Z0-9._ -]")
 IDENTITY = (
     configs.CLIENT_ID,
     configs.CLIENT_INSTANCE_ID,
@@ -40,22 +40,17 @@ IDENTITY = (
     configs.CLIENT_SOFTWARE_VERSION,
 )
 """The labels that every series has; no attribute takes their place."""
-TOO_MANY, MEANINGLESS, NAME_TAKEN = "too many", "no meaning", "name taken"
+TOO_MANY, MEANINGLESS = "too many", "no meaning"
 
 
 class Family:
-    """The series of one name. `original` is the metric's own name; `clients` are those who push it, as keys."""
+    """The series of one name. `kind`: UNTYPED where clients do not agree. `clients`: those who push it, as keys."""
 
-    __slots__ = ("clients", "kind", "original")
+    __slots__ = ("clients", "kind")
 
-    def __init__(self, original: str, kind: str) -> None:
-        self.original = original
+    def __init__(self, kind: str) -> None:
         self.kind = kind
         self.clients: dict[UUID, None] = {}
-
-    @property
-    def help(self) -> str:
-        return f"Pushed by clients: {UNPRINTABLE.sub('?', self.original)}."
 
 
 class PushedClient:
@@ -79,7 +74,7 @@ class PushedMetrics:
         self._families: dict[str, Family] = {}
         self._clients: dict[UUID, PushedClient] = {}
         self._count = 0
-        self.left_out = dict.fromkeys((TOO_MANY, MEANINGLESS, NAME_TAKEN), 0)
+        self.left_out = dict.fromkeys((TOO_MANY, MEANINGLESS), 0)
 
     def __len__(self) -> int:
         return self._count
@@ -110,19 +105,16 @@ class PushedMetrics:
             self.left_out[MEANINGLESS] += 1
             return
         name, kind = name_of(point), COUNTER if point.is_counter else GAUGE
-        family = self._families.get(name)
-        if family is not None and (family.original != point.name or family.kind != kind):
-            self.left_out[NAME_TAKEN] += 1
-            return
         attributes = labels_of(point.attributes)
         found = client.series.get(name)
         if found is None or attributes not in found:
             if not self._has_room(instance_id, client):
                 self.left_out[TOO_MANY] += 1
                 return
-            if family is None or self._families.get(name) is not family:  # it may have gone to make room
-                family = self._families.setdefault(name, Family(point.name, kind))
+            family = self._families.setdefault(name, Family(kind))
             family.clients[instance_id] = None
+            if family.kind != kind:
+                family.kind = UNTYPED
             found = client.series.setdefault(name, {})
             found[attributes] = 0.0
             client.count += 1
@@ -168,7 +160,8 @@ class PushedMetrics:
                 for attributes, value in list(of_client.series.get(name, {}).items()):
                     if pace.is_over():
                         yield None
-                    yield Sample(name, family.kind, family.help, value, {**of_client.labels, **dict(attributes)})
+                    labels = {**of_client.labels, **dict(attributes)}
+                    yield Sample(name, family.kind, "Pushed by clients (KIP-714).", value, labels)
 
 
 def has_meaning(point: Point) -> bool:
