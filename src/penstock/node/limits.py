@@ -238,7 +238,11 @@ CLIENT_LABEL_CHARACTERS_MAX = 256
 """Characters of what a client calls itself, in the labels of its metrics; the rest is left out."""
 CLIENT_POINT_BYTES_MAX = 8 * KiB
 """Bytes of one data point, and of one attribute of a client; a push with a larger one is INVALID_RECORD."""
-CLIENT_METRICS_BYTES_PER_STEP = 8 * KiB
-"""Bytes of a push that are read before others have their turn; one to four milliseconds."""
-CLIENT_POINTS_PER_STEP = 200
+CLIENT_NAMES_REMEMBERED_MAX = 1_024
+"""Names of metrics, attributes and sets of them that are remembered as they were read: many series share one."""
+CLIENT_ATTRIBUTE_REMEMBERED_BYTES = 256
+"""A larger attribute is not remembered: nobody may have much memory filled with them."""
+CLIENT_METRICS_BYTES_PER_STEP = 4 * KiB
+"""Bytes of a push that are read before others have their turn; about a millisecond."""
+CLIENT_POINTS_PER_STEP = 100
 """Data points that are put into the metrics before others have their turn; about a millisecond."""

@@ -15,13 +15,16 @@ is_monotonic 3), NumberDataPoint (as_double 4, as_int 6, attributes 7, flags 8),
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
 from penstock.errors import InvalidRecordError
 from penstock.node.limits import (
+    CLIENT_ATTRIBUTE_REMEMBERED_BYTES,
     CLIENT_METRIC_NAME_CHARACTERS_MAX,
     CLIENT_METRICS_BYTES_PER_STEP,
+    CLIENT_NAMES_REMEMBERED_MAX,
     CLIENT_POINT_ATTRIBUTES_MAX,
     CLIENT_POINT_BYTES_MAX,
     CLIENT_POINTS_PER_PUSH_MAX,
@@ -252,18 +255,25 @@ def read_point(data: bytes, start: int, end: int, name: str, *, is_counter: bool
     return Point(name, is_counter, is_delta, value, kept)
 
 
-def attribute(data: bytes, start: int, end: int) -> Iterator[tuple[str, str]]:
-    """A KeyValue, if the value is a text, a number or a truth."""
+def attribute(data: bytes, start: int, end: int) -> Attributes:
+    """A KeyValue, if the value is a text, a number or a truth; else nothing."""
     if end - start > CLIENT_POINT_BYTES_MAX:
         raise InvalidRecordError(f"an attribute of more than {CLIENT_POINT_BYTES_MAX} bytes")
+    return (key_value if end - start > CLIENT_ATTRIBUTE_REMEMBERED_BYTES else remembered_key_value)(data[start:end])
+
+
+def key_value(data: bytes) -> Attributes:
     key, value = "", None
-    for each, a, b in fields(data, start, end):
+    for each, a, b in fields(data, 0, len(data)):
         if each == FIRST:
             key = text(data, a, b)
         elif each == SECOND:
             value = attribute_value(data, a, b)
-    if value is not None:
-        yield key, value
+    return () if value is None else ((key, value),)
+
+
+remembered_key_value = lru_cache(CLIENT_NAMES_REMEMBERED_MAX)(key_value)
+"""The points of a push have the same few attributes again and again, and so have the next push and other clients."""
 
 
 def attribute_value(data: bytes, start: int, end: int) -> str | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from uuid import UUID
 
 from penstock.config import client_metrics as configs
@@ -23,6 +24,7 @@ from penstock.node.client_metrics.instances import ClientInstance
 from penstock.node.client_metrics.otlp import Attributes, Point, Pushed
 from penstock.node.limits import (
     CLIENT_LABEL_CHARACTERS_MAX,
+    CLIENT_NAMES_REMEMBERED_MAX,
     CLIENT_POINT_ATTRIBUTES_MAX,
     CLIENT_POINTS_PER_STEP,
     CLIENT_SERIES_PER_INSTANCE_MAX,
@@ -104,7 +106,7 @@ class PushedMetrics:
         if not has_meaning(point):
             self.left_out[MEANINGLESS] += 1
             return
-        name, kind = name_of(point), COUNTER if point.is_counter else GAUGE
+        name, kind = name_of(point.name, point.is_counter), COUNTER if point.is_counter else GAUGE
         attributes = labels_of(point.attributes)
         found = client.series.get(name)
         if found is None or attributes not in found:
@@ -171,14 +173,16 @@ def has_meaning(point: Point) -> bool:
     return not point.is_delta or math.isfinite(point.value)
 
 
-def name_of(point: Point) -> str:
+@lru_cache(CLIENT_NAMES_REMEMBERED_MAX)
+def name_of(name: str, is_counter: bool) -> str:
     """The name of a metric at /metrics."""
-    own = point.name.removeprefix(KAFKAS)
-    prefix = "kafka_client_application_" if own == point.name else "kafka_client_"
-    name = prefix + UNFIT.sub("_", own)
-    return f"{name}_total" if point.is_counter and not name.endswith("_total") else name
+    own = name.removeprefix(KAFKAS)
+    prefix = "kafka_client_application_" if own == name else "kafka_client_"
+    fit = prefix + UNFIT.sub("_", own)
+    return f"{fit}_total" if is_counter and not fit.endswith("_total") else fit
 
 
+@lru_cache(CLIENT_NAMES_REMEMBERED_MAX)
 def labels_of(attributes: Attributes) -> Attributes:
     """Attributes as labels: names that are fit to be some, and none that says who the client is."""
     found: dict[str, str] = {}
