@@ -86,17 +86,17 @@ def key_value(key: str, value: object) -> Any:
     return classes()["KeyValue"](key=key, value=made)
 
 
-def point(value: float, **attributes: object) -> Any:
+def point(value: float, /, **attributes: object) -> Any:
     number = {"as_int": value} if isinstance(value, int) else {"as_double": value}
     pairs = [key_value(key, each) for key, each in attributes.items()]
     return classes()["NumberDataPoint"](time_unix_nano=1, attributes=pairs, **number)
 
 
-def gauge(name: str, value: float, **attributes: object) -> Any:
+def gauge(name: str, value: float, /, **attributes: object) -> Any:
     return classes()["Metric"](name=name, gauge=classes()["Gauge"](data_points=[point(value, **attributes)]))
 
 
-def counter(name: str, value: float, temporality: int = DELTA, **attributes: object) -> Any:
+def counter(name: str, value: float, temporality: int = DELTA, /, **attributes: object) -> Any:
     points = [point(value, **attributes)]
     made = classes()["Sum"](data_points=points, aggregation_temporality=temporality, is_monotonic=True)
     return classes()["Metric"](name=name, sum=made)
