@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from interop.client_metrics.scraped import Series, address_of, scrape, until
 from interop.clients.builds import go_clients
 from interop.kafka_peer import java_source
-from interop.tools.toolbox import CONFIGS, PACKAGE, Toolbox
+from interop.tools.toolbox import CLIENT_METRICS, CONFIGS, Toolbox
 
 from penstock.cli.main import main
 from penstock.testing.broker import LocalBroker
@@ -22,7 +22,6 @@ from penstock.testing.broker import LocalBroker
 pytestmark = pytest.mark.java
 
 JAVA = Path(__file__).with_name("PushingClients.java")
-CLIENT_METRICS = PACKAGE + "ClientMetricsCommand"
 INTERVAL_MS = 300
 ALL = "org.apache.kafka."
 """Franz-go takes * for the beginning of a name, of which there is none."""
