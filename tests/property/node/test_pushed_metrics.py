@@ -115,7 +115,8 @@ def fuzz(times: int, seed: int) -> tuple[int, int]:
         read_ones += 1
         instance_id = UUID(int=number % 50 + 1)
         who = {**known, "client_instance_id": text_of(instance_id)}
-        list(metrics.take(ClientInstance(instance_id, who, Wanted(("*",), 100), 1, 1), "User:a", found, number))
+        instance = ClientInstance(instance_id, who, Wanted(("*",), 100), 1, 1)
+        list(metrics.take(instance, number % 60, "User:a", found, number))
         assert len(metrics) <= 500
     names = set()
     for sample in metrics.samples():

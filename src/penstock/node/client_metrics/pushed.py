@@ -6,7 +6,8 @@ series has the client's id, its instance's id and its software as labels, and th
 number. Clients push how much counters have grown; here that is added up. No client can keep another's metric from being
 shown: where they do not agree what it is, it has no type.
 
-All of it is bounded: series in all, and of one client instance. When there are too many in all, those of the client
+All of it is bounded: series in all, and of one client instance, and a connection has only one instance's, whatever ids
+come by it. When there are too many in all, those of the client
 that pushed least recently go; what a client pushes beyond its own bound is counted and not kept. What a client has
 pushed is kept until it has not pushed for three of its intervals.
 """
@@ -58,10 +59,11 @@ class Family:
 class PushedClient:
     """A client that has pushed: its labels, what else is told of it, and its series, by the names of their families."""
 
-    __slots__ = ("count", "expires_ms", "facts", "labels", "series")
+    __slots__ = ("connection", "count", "expires_ms", "facts", "labels", "series")
 
-    def __init__(self, labels: Mapping[str, str]) -> None:
+    def __init__(self, labels: Mapping[str, str], connection: int) -> None:
         self.labels = labels
+        self.connection = connection
         self.facts: Mapping[str, str] = {}
         self.series: dict[str, dict[Attributes, float]] = {}
         self.count = 0
@@ -75,6 +77,7 @@ class PushedMetrics:
         self._series_max = series_max
         self._families: dict[str, Family] = {}
         self._clients: dict[UUID, PushedClient] = {}
+        self._by_connection: dict[int, UUID] = {}
         self._count = 0
         self.left_out = dict.fromkeys((TOO_MANY, MEANINGLESS), 0)
 
@@ -85,12 +88,9 @@ class PushedMetrics:
     def empty(self) -> bool:
         return not self._clients
 
-    def take(self, instance: ClientInstance, user: str, pushed: Pushed, now_ms: int) -> Stepped[None]:
-        """Keeps what a client has pushed, in steps."""
-        client = self._clients.pop(instance.id, None)
-        if client is None:
-            client = PushedClient({each: label(instance.known_by[each] or "") for each in IDENTITY})
-        self._clients[instance.id] = client  # the one heard of last is the last
+    def take(self, instance: ClientInstance, connection: int, user: str, pushed: Pushed, now_ms: int) -> Stepped[None]:
+        """Keeps what a client has pushed by a connection, in steps."""
+        client = self._of(instance, connection)
         client.expires_ms = now_ms + instance.expiry_ms
         client.facts = facts_of(instance, user, pushed.resource)
         self.left_out[MEANINGLESS] += pushed.left_out
@@ -101,6 +101,21 @@ class PushedMetrics:
             if self._clients.get(instance.id) is not client:
                 return  # so many others have pushed meanwhile
             self._keep(instance.id, client, point)
+
+    def _of(self, instance: ClientInstance, connection: int) -> PushedClient:
+        """The client, which is the one heard of last; no other is known by this connection any more."""
+        earlier = self._by_connection.get(connection)
+        if earlier is not None and earlier != instance.id:
+            self._forget(earlier)
+        client = self._clients.pop(instance.id, None)
+        if client is None:
+            client = PushedClient({each: label(instance.known_by[each] or "") for each in IDENTITY}, connection)
+        elif client.connection != connection:
+            self._by_connection.pop(client.connection, None)
+            client.connection = connection
+        self._clients[instance.id] = client
+        self._by_connection[connection] = instance.id
+        return client
 
     def _keep(self, instance_id: UUID, client: PushedClient, point: Point) -> None:
         if not has_meaning(point):
@@ -136,6 +151,7 @@ class PushedMetrics:
 
     def _forget(self, instance_id: UUID) -> None:
         client = self._clients.pop(instance_id)
+        self._by_connection.pop(client.connection, None)
         self._count -= client.count
         for name in client.series:
             family = self._families[name]

@@ -107,7 +107,7 @@ def taken(node: Broker, request: Request[PushTelemetryRequest], instance: Client
         instance.last_error = ErrorCode.INVALID_RECORD
         raise RequestError(ErrorCode.INVALID_RECORD) from None
     now_ms = node.now_ms
-    yield from metrics.pushed.take(instance, str(request.principal), found, now_ms)
+    yield from metrics.pushed.take(instance, request.connection.id, str(request.principal), found, now_ms)
     metrics.look_later(now_ms)
     metrics.accepted += 1
     instance.last_error = ErrorCode.NONE

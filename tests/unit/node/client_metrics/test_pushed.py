@@ -37,10 +37,10 @@ def counter(name: str, value: float, *, is_delta: bool = True) -> Point:
 
 
 def pushed(
-    metrics: PushedMetrics, of: ClientInstance, *points: Point, now_ms: int = 0, **resource: str
+    metrics: PushedMetrics, of: ClientInstance, *points: Point, now_ms: int = 0, by: int | None = None, **resource: str
 ) -> dict[str, list[float]]:
     """What there is after a push, by name."""
-    for _ in metrics.take(of, ALICE, Pushed(resource, list(points), 0), now_ms):
+    for _ in metrics.take(of, of.connection if by is None else by, ALICE, Pushed(resource, list(points), 0), now_ms):
         pass
     found: dict[str, list[float]] = {}
     for sample in metrics.samples():
@@ -151,11 +151,29 @@ def test_nothing_is_kept_where_nothing_may_be() -> None:
 def test_a_client_that_goes_while_its_push_is_taken_in_is_left_alone(metrics: PushedMetrics) -> None:
     points = [gauge(f"m{number}") for number in range(500)]
     metrics = PushedMetrics(lambda: 300)
-    taking = metrics.take(client(1), ALICE, Pushed({}, points, 0), 0)
+    taking = metrics.take(client(1), 1, ALICE, Pushed({}, points, 0), 0)
     next(taking)
     pushed(metrics, client(2), *points[:250])
     list(taking)
     assert len(metrics) == 250
+
+
+def test_a_connection_has_the_series_of_one_client_whatever_ids_come_by_it(metrics: PushedMetrics) -> None:
+    pushed(metrics, client(1), gauge("a", 1.0))
+    for number in range(2, 50):
+        pushed(metrics, client(number), gauge("a", float(number)), by=2)
+    assert pushed(metrics, client(50), gauge("b"), by=2)["kafka_client_application_a"] == [1.0]
+    assert len(metrics) == 2
+
+
+def test_a_client_may_come_by_another_connection(metrics: PushedMetrics) -> None:
+    pushed(metrics, client(1), gauge("a", 1.0), by=1)
+    pushed(metrics, client(1), gauge("b", 1.0), by=2)
+    found = pushed(metrics, client(2), gauge("a", 2.0), by=1)
+    assert found["kafka_client_application_a"] == [1.0, 2.0], "the first connection is not its own any more"
+    assert pushed(metrics, client(3), gauge("a", 3.0), by=2)["kafka_client_application_a"] == [2.0, 3.0]
+    metrics.expire(CLIENT_INSTANCE_EXPIRY_MS)
+    assert metrics.empty
 
 
 def test_what_was_pushed_goes_after_three_intervals(metrics: PushedMetrics) -> None:
