@@ -80,6 +80,11 @@ FEATURES = (
         "Client quotas: bytes, request time, partition mutations, connections by address",
         "yes; time is of one loop, not of threads ([limit what clients use](../how-to/limit-clients.md))",
     ),
+    (
+        "Client metrics (KIP-714)",
+        "yes, to `/metrics`, always advertised; `match` takes regular expressions of RE2 "
+        "([see what clients measure](../how-to/client-metrics.md))",
+    ),
     ("Tiered storage", "not yet: asking for it stops the start"),
     (
         "Old message formats (magic 0 and 1) in logs of before Kafka 0.11",

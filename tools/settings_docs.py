@@ -24,6 +24,7 @@ from penstock.config.broker.sasl import SaslSettings
 from penstock.config.broker.tls import TlsSettings
 from penstock.config.broker.tokens import TokenSettings
 from penstock.config.broker.transactions import TransactionSettings
+from penstock.config.client_metrics import CLIENT_METRICS_SETTINGS
 from penstock.config.group import GROUP_SETTINGS
 from penstock.config.known import KNOWN
 from penstock.config.setting import Group, Setting
@@ -77,6 +78,16 @@ What a group can have of its own (resource type GROUP), whether it exists alread
 A config that is not given takes the value of the broker setting named in its row; without one, the default. A value
 must lie within the broker's bounds, `group.consumer.min.session.timeout.ms` and `group.consumer.max.session.timeout.ms`
 for example. Classic groups have none: their members say what they want when they join.
+"""
+SUBSCRIPTIONS_HEAD = """# Configs of client metrics subscriptions
+
+What clients are asked to push (resource type CLIENT_METRICS, KIP-714). A subscription is made by its first config and
+is gone with its last:
+
+    penstock configs alter --entity client-metrics --name latencies --add interval.ms=60000
+    kafka-client-metrics.sh --alter --name latencies --metrics org.apache.kafka.producer. --interval 60000
+
+How to use them is in [See what clients measure](../how-to/client-metrics.md).
 """
 KNOWN_HEAD = """## Known and without meaning
 
@@ -155,6 +166,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "settings.md": settings_page(),
         REFERENCE / "topic-configs.md": configs_page(TOPICS_HEAD, TOPIC_SETTINGS.values()),
         REFERENCE / "group-configs.md": configs_page(GROUPS_HEAD, GROUP_SETTINGS.values()),
+        REFERENCE / "client-metrics-configs.md": configs_page(SUBSCRIPTIONS_HEAD, CLIENT_METRICS_SETTINGS.values()),
     }
 
 

@@ -1,4 +1,4 @@
-"""Show and change configs of topics, brokers and groups while they run.
+"""Show and change configs of topics, brokers, groups and client metrics subscriptions while they run.
 
 A broker's name is its id. `--entity brokers` without --name means the defaults of all brokers.
 
@@ -7,6 +7,7 @@ examples:
   penstock configs alter --entity topics --name clicks --add retention.ms=86400000 --delete segment.ms
   penstock configs alter --entity brokers --add log.retention.ms=604800000
   penstock configs alter --entity groups --name invoices --add consumer.session.timeout.ms=60000
+  penstock configs alter --entity client-metrics --name latencies --add metrics=org.apache.kafka.producer.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from penstock.client.admin import Change, Config, Resource
     from penstock.client.client import Client
 
-SUMMARY = "show and change configs of topics, brokers and groups while they run"
-ENTITIES = ("topics", "brokers", "groups")
+SUMMARY = "show and change configs of topics, brokers, groups and client metrics while they run"
+ENTITIES = ("topics", "brokers", "groups", "client-metrics")
 
 run = run_action
 
@@ -40,7 +41,10 @@ run = run_action
 def register(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     describe = add_action(
-        actions, "describe", describe_action, "show the configs of a topic, broker or group"
+        actions,
+        "describe",
+        describe_action,
+        "show the configs of a topic, broker, group or subscription",
     ).examples(
         "penstock configs describe --entity topics --name clicks",
         "penstock configs describe --entity brokers --name 1 --all --documentation",
@@ -49,22 +53,32 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_flag(describe, "--all", "include configs at their defaults")
     add_flag(describe, "--documentation", "explain each config")
     add_json(describe)
-    alter = add_action(actions, "alter", alter_action, "change configs of a topic, broker or group").examples(
-        "penstock configs alter --entity topics --name clicks --add retention.ms=86400000 --delete segment.ms"
-    )
+    alter = add_action(
+        actions, "alter", alter_action, "change configs of a topic, broker, group or subscription"
+    ).examples("penstock configs alter --entity topics --name clicks --add retention.ms=86400000 --delete segment.ms")
     add_option(alter, "--add", "NAME=VALUE", "set a config; repeatable", action="append", default=[])
     add_option(alter, "--delete", "NAME", "reset a config to its default; repeatable", action="append", default=[])
     add_flag(alter, "--validate-only", "check only; change nothing")
     for action in (describe, alter):
-        action.add_argument("--entity", choices=ENTITIES, default="topics", help="kind of entity (default: topics)")
-        action.add_argument("--name", default="", help="topic, broker id or group")
+        action.add_argument(
+            "--entity",
+            metavar="KIND",
+            choices=ENTITIES,
+            default="topics",
+            help=f"kind of entity: {', '.join(ENTITIES)} (default: topics)",
+        )
+        action.add_argument("--name", default="", help="topic, broker id, group or subscription")
         add_bootstrap(action)
 
 
 def resource_of(arguments: argparse.Namespace) -> Resource:
-    """The topic, broker or group that is meant. Raises UsageError."""
+    """The topic, broker, group or client metrics subscription that is meant. Raises UsageError."""
     from penstock.client.admin import Resource, ResourceType
 
+    if arguments.entity == "client-metrics":
+        if not arguments.name:
+            raise UsageError("which client metrics subscription? --name NAME")
+        return Resource(ResourceType.CLIENT_METRICS, arguments.name)
     if arguments.entity != "brokers":
         kind = arguments.entity.removesuffix("s")
         if not arguments.name:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from penstock.config.client_metrics import CLIENT_METRICS_SETTINGS
 from penstock.config.dynamic import DYNAMIC_ONLY, LISTENER_PREFIX, dynamic_only, dynamic_setting
 from penstock.config.group import GROUP_SETTINGS, GroupConfigs
 from penstock.config.known import KNOWN
@@ -82,6 +83,21 @@ def describe_group(
             synonyms = [Synonym(setting.name, setting.type.print(setting.default), Source.DEFAULT_CONFIG)]
         if setting.name in overrides:
             synonyms.insert(0, Synonym(setting.name, value, Source.GROUP_CONFIG))
+        described.append(answer(setting, value, synonyms, read_only=False))
+    return described
+
+
+def describe_client_metrics(overrides: Mapping[str, str], names: Collection[str] | None = None) -> list[Described]:
+    """The configs of a client metrics subscription with these overrides, all of them or those in `names`. As in Kafka
+    one that is not set has no synonyms. Raises ConfigError.
+    """
+    described = []
+    for setting in CLIENT_METRICS_SETTINGS.values():
+        if names and setting.name not in names:
+            continue
+        given = setting.name in overrides
+        value = setting.type.print(setting.parse(overrides[setting.name]) if given else setting.default)
+        synonyms = [Synonym(setting.name, value, Source.CLIENT_METRICS_CONFIG)] if given else []
         described.append(answer(setting, value, synonyms, read_only=False))
     return described
 

@@ -161,7 +161,6 @@ ssl.protocol STRING - per-broker =TLSv1.3
 ssl.provider STRING - per-broker null
 ssl.secure.random.implementation STRING - per-broker null
 ssl.trustmanager.algorithm STRING - per-broker =PKIX
-telemetry.max.bytes INT 1.. read-only =1048576
 transaction.state.log.load.buffer.size INT 1.. read-only =5242880
 transaction.two.phase.commit.enable BOOLEAN - read-only =false
 unstable.api.versions.enable BOOLEAN - read-only,internal =false

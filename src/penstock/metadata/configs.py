@@ -1,8 +1,8 @@
 """Changing configs: the controller's side of AlterConfigs and IncrementalAlterConfigs.
 
 Topic configs are validated by `penstock.config.topic`, with the overrides that would result, group configs by
-`penstock.config.group`; broker configs by the settings that may change at run time. A resource is changed as a whole or
-not at all.
+`penstock.config.group`, subscriptions to client metrics by `penstock.config.client_metrics`; broker configs by the
+settings that may change at run time. A resource is changed as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.config.client_metrics import ClientMetricsConfigs
 from penstock.config.dynamic import check_dynamic
 from penstock.config.group import GROUP_SETTINGS, GroupConfigs
 from penstock.config.server import SETTINGS
@@ -153,19 +154,7 @@ def check_resource(
     """Raises RequestError when a resource cannot have these overrides, or does not exist."""
     kind, name = resource
     if kind == ConfigResource.TOPIC:
-        if not name:
-            raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-        check_topic_name(name)
-        try:
-            config = TopicConfig.resolve(controller.topic_settings, overrides)
-        except ConfigError as error:
-            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        if config.remote_storage_enable:
-            raise RequestError(
-                ErrorCode.INVALID_CONFIG, "remote.storage.enable = true is not possible: there is no remote storage"
-            )
-        if not is_new and name not in controller.image.topics_by_name:
-            raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        check_topic(controller, name, overrides, is_new=is_new)
     elif kind == ConfigResource.BROKER:
         check_broker_name(controller, name)
         check_broker_configs(controller, name, overrides, changed)
@@ -177,8 +166,32 @@ def check_resource(
             of_group.check(controller.topic_settings, overrides)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    elif kind == ConfigResource.CLIENT_METRICS:
+        if not name:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+        try:
+            ClientMetricsConfigs.resolve(overrides)
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
     else:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Configs of resource type {kind} are not supported yet")
+
+
+def check_topic(controller: Controller, name: str, overrides: Configs, *, is_new: bool) -> None:
+    """Raises RequestError when a topic cannot have these overrides, or does not exist."""
+    if not name:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_topic_name(name)
+    try:
+        config = TopicConfig.resolve(controller.topic_settings, overrides)
+    except ConfigError as error:
+        raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    if config.remote_storage_enable:
+        raise RequestError(
+            ErrorCode.INVALID_CONFIG, "remote.storage.enable = true is not possible: there is no remote storage"
+        )
+    if not is_new and name not in controller.image.topics_by_name:
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 def check_broker_name(controller: Controller, name: str) -> None:

@@ -39,6 +39,7 @@ from penstock.node.audit import Audit
 from penstock.node.bugs import Bugs
 from penstock.node.calls import Calls
 from penstock.node.channel import Channel
+from penstock.node.client_metrics.node_part import ClientMetrics
 from penstock.node.client_quotas import ClientQuotas
 from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
@@ -180,6 +181,7 @@ class Broker:
             work_ms=work_ms or CountedWork(),
             request_timeout_ms=settings.request_timeout_ms,
             quotas=client_quotas,
+            client_metrics=ClientMetrics(state, scheduler),
             audit=audit,
         )
         self.topic_metrics = TopicMetrics()
@@ -515,6 +517,8 @@ class Broker:
         if delta.client_quotas:
             self.quotas.configure(new.client_quotas)
             self.quotas.addresses_changed(delta.client_quotas)
+        if delta.configs:
+            self.dispatcher.client_metrics.configure(delta.configs)
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
         self.scheduler.guarded("call", "connections to brokers", self.calls.published, old, new, now_ms)
         publish = self.replication.publishing.publish

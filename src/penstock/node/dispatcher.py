@@ -26,6 +26,7 @@ from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
 from penstock.node.channel import Channel, answer_in
+from penstock.node.client_metrics.node_part import ClientMetrics
 from penstock.node.client_quotas import NODES_ONLY, ClientQuotas
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import UNNAMED, Connection, Steps, Work
@@ -99,6 +100,7 @@ class Dispatcher:
         work_ms: Callable[[], float],
         request_timeout_ms: int,
         quotas: ClientQuotas,
+        client_metrics: ClientMetrics,
         audit: Audit | None = None,
     ) -> None:
         self._connections = connections
@@ -111,6 +113,7 @@ class Dispatcher:
         self._read_failed = read_failed
         self._request_timeout_ms = request_timeout_ms
         self.served = served
+        self.client_metrics = client_metrics
         self.turns = Turns(
             self.execute,
             self._read_for_work,
@@ -541,6 +544,7 @@ class Dispatcher:
         self.logins.forget(connection)
         self.exit.forget(connection)
         self.turns.forget(connection)
+        self.client_metrics.forget(connection)
         for request in connection.in_flight:
             if not request.done:
                 self.exit.lost(request)

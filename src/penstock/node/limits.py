@@ -224,3 +224,37 @@ MARKER_FAILURES_TOLD = 10
 """After so many refusals of a marker the log says so, once."""
 TRANSACTIONS_PER_STEP = 20
 """Transactions of one request that are described, added to or verified in one step of it."""
+
+# Client metrics
+CLIENT_METRICS_SUBSCRIPTIONS_MAX = 1_000
+"""Subscriptions to client metrics that a broker goes by, in the order of their names; the log says so when there are
+more."""
+CLIENT_INSTANCES_MAX = 16_384
+"""Client instances that a broker remembers, as Kafka's; the one heard of least recently is forgotten beyond it, and is
+a new one when it comes back."""
+CLIENT_INSTANCE_EXPIRY_MS = 60_000
+"""A client instance is forgotten when it was not heard of for so long and for three of its push intervals, as Kafka's.
+What it has pushed is in the metrics for as long."""
+CLIENT_INSTANCES_LOOK_MS = 10_000
+"""How often it is looked for instances to forget, while there are any."""
+CLIENT_POINTS_PER_PUSH_MAX = 10_000
+"""Data points of one push that are kept; the others are counted, and so are those beyond the next limit."""
+CLIENT_SERIES_PER_INSTANCE_MAX = 1_000
+"""Series in the metrics of one client instance; what comes after is counted only."""
+CLIENT_METRIC_NAME_CHARACTERS_MAX = 200
+"""Characters of the name of a metric, and of the name or value of an attribute, that a client pushes; a point with a
+longer one is counted only."""
+CLIENT_POINT_ATTRIBUTES_MAX = 10
+"""Attributes of a data point or of a client; further ones are left out."""
+CLIENT_LABEL_CHARACTERS_MAX = 256
+"""Characters of what a client calls itself, in the labels of its metrics; the rest is left out."""
+CLIENT_POINT_BYTES_MAX = 8 * KiB
+"""Bytes of one data point, and of one attribute of a client; a push with a larger one is INVALID_RECORD."""
+CLIENT_NAMES_REMEMBERED_MAX = 1_024
+"""Names of metrics, attributes and sets of them that are remembered as they were read: many series share one."""
+CLIENT_ATTRIBUTE_REMEMBERED_BYTES = 256
+"""A larger attribute is not remembered: nobody may have much memory filled with them."""
+CLIENT_METRICS_BYTES_PER_STEP = 4 * KiB
+"""Bytes of a push that are read before others have their turn; about a millisecond."""
+CLIENT_POINTS_PER_STEP = 100
+"""Data points that are put into the metrics before others have their turn; about a millisecond."""

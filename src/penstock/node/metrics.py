@@ -19,6 +19,7 @@ COUNTER = "counter"
 GAUGE = "gauge"
 HISTOGRAM = "histogram"
 SUMMARY = "summary"
+UNTYPED = "untyped"
 
 TOPICS_MAX = 10_000
 """Topics with counters of their own; what comes after counts in the sums only."""

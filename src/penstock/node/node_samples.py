@@ -81,6 +81,7 @@ def node_samples(node: Sampled) -> Steps:
     yield from node.gate.denials.samples()
     yield from request_samples(node.dispatcher.exit.counters.values(), node.now_ms)
     yield from quota_samples(node.quotas, node.now_ms)
+    yield from node.dispatcher.client_metrics.samples()
     yield from metadata_samples(
         node.state, is_controller=node.controller.active, unclean_elections=node.journal.unclean_elections
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from interop.bad_input.admin_cases import configs_cases, describe_cases, producer_cases
 from interop.bad_input.case import Case
+from interop.bad_input.client_metrics_cases import client_metrics_cases
 from interop.bad_input.data_cases import fetch_cases, list_offsets_cases, produce_cases
 from interop.bad_input.frame_cases import broken_frames
 from interop.bad_input.group_cases import group_cases
@@ -34,6 +35,7 @@ def cases() -> Iterator[Case]:
         describe_cases,
         security_cases,
         quota_cases,
+        client_metrics_cases,
         broken_frames,
     ):
         yield from family()

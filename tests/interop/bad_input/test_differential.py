@@ -18,10 +18,10 @@ from interop.bad_input.case import Case
 from interop.bad_input.corpus import CASES
 from interop.bad_input.differences import DIFFERENCES, page
 from interop.bad_input.group_cases import prepare_groups, until_there_is_a_coordinator
+from interop.client_metrics.taking_peer import TakingPeer
 from interop.clients.valid_requests import World, batch, fetch, init_producer_id, produce
 from interop.clients.valid_transaction_requests import NOBODY
 from interop.clients.wire import Wire, decode_answer, errors_in
-from interop.kafka_peer import KafkaPeer
 
 from penstock.errors import ErrorCode
 from penstock.node.handlers import registry
@@ -123,8 +123,8 @@ def id_of(wire: Wire, name: str) -> UUID:
 
 
 @pytest.fixture(scope="module")
-def brokers(kafka_peer: KafkaPeer) -> Iterator[tuple[Judged, Judged]]:
-    with LocalBroker() as broker:
+def brokers() -> Iterator[tuple[Judged, Judged]]:
+    with LocalBroker() as broker, TakingPeer() as kafka_peer:
         pair = prepare(broker.bootstrap), prepare(kafka_peer.bootstrap)
         yield pair
         for judged in pair:

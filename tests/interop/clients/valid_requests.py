@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from interop.clients.valid_group_requests import VALID_OF_GROUPS
 from interop.clients.valid_security_requests import VALID_OF_SECURITY
 from interop.clients.valid_transaction_requests import VALID_OF_TRANSACTIONS
 
 from penstock.metadata.features import LATEST_METADATA_VERSION
+from penstock.node.client_metrics.subscriptions import DEFAULT_INTERVAL_MS, Wanted
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
@@ -46,6 +47,7 @@ from penstock.protocol.messages.describe_quorum_request import TopicData as Quor
 from penstock.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
 from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from penstock.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from penstock.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig as IncrementalConfig,
 )
@@ -64,6 +66,7 @@ from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from penstock.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from penstock.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -231,6 +234,17 @@ def list_config_resources(world: World, version: int) -> ListConfigResourcesRequ
     return ListConfigResourcesRequest(resource_types=[TOPIC, BROKER, CLIENT_METRICS] if version >= 1 else [])
 
 
+def get_telemetry_subscriptions(world: World, version: int) -> Message:
+    return GetTelemetrySubscriptionsRequest(client_instance_id=UUID(int=0))
+
+
+def push_telemetry(world: World, version: int) -> Message:
+    """Of a client that the broker does not know, and that is asked for nothing."""
+    instance_id = uuid4()
+    subscription_id = Wanted((), DEFAULT_INTERVAL_MS).subscription_id(instance_id)
+    return PushTelemetryRequest(client_instance_id=instance_id, subscription_id=subscription_id)
+
+
 def describe_topic_partitions(world: World, version: int) -> DescribeTopicPartitionsRequest:
     return DescribeTopicPartitionsRequest(topics=[TopicRequest(name=world.topic)])
 
@@ -298,6 +312,8 @@ VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: get_telemetry_subscriptions,
+    ApiKey.PUSH_TELEMETRY: push_telemetry,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.ELECT_LEADERS: elect_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,

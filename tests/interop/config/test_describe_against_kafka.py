@@ -11,7 +11,14 @@ import pytest
 from interop.kafka_peer import KafkaPeer, run_java_source
 
 from penstock.config import properties
-from penstock.config.describe import Described, describe_broker, describe_cluster, describe_group, describe_topic
+from penstock.config.describe import (
+    Described,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster,
+    describe_group,
+    describe_topic,
+)
 from penstock.config.server import Settings
 from penstock.config.setting import Source
 
@@ -33,7 +40,9 @@ public class DescribeConfigs {
         Config config = admin.describeConfigs(List.of(broker)).all().get().get(broker);
         ConfigResource group = new ConfigResource(ConfigResource.Type.GROUP, "described");
         Config ofGroup = admin.describeConfigs(List.of(group)).all().get().get(group);
-        return !admin.listTopics().names().get().contains("described")
+        ConfigResource asked = new ConfigResource(ConfigResource.Type.CLIENT_METRICS, "described");
+        Config ofClients = admin.describeConfigs(List.of(asked)).all().get().get(asked);
+        return ofClients.get("metrics").value().isEmpty() || !admin.listTopics().names().get().contains("described")
             || ofGroup.get("share.isolation.level").source() != ConfigEntry.ConfigSource.DYNAMIC_GROUP_CONFIG
             || config.get("max.connections").source() != ConfigEntry.ConfigSource.DYNAMIC_BROKER_CONFIG;
     }
@@ -57,10 +66,12 @@ public class DescribeConfigs {
             alter(admin, ConfigResource.Type.BROKER, "", arguments[1]);
             alter(admin, ConfigResource.Type.BROKER, "1", arguments[2]);
             alter(admin, ConfigResource.Type.GROUP, "described", arguments[4]);
+            alter(admin, ConfigResource.Type.CLIENT_METRICS, "described", arguments[5]);
             NewTopic topic = new NewTopic("described", 1, (short) 1).configs(pairs(arguments[3]));
             admin.createTopics(List.of(topic)).all().get();
             for (int look = 0; look < 100 && missing(admin); look++) Thread.sleep(50);
-            for (String resource : List.of("BROKER:1", "BROKER:", "TOPIC:described", "GROUP:described", "GROUP:g")) {
+            for (String resource : List.of("BROKER:1", "BROKER:", "TOPIC:described", "GROUP:described", "GROUP:g",
+                    "CLIENT_METRICS:described", "CLIENT_METRICS:c")) {
                 String[] parts = resource.split(":", -1);
                 ConfigResource asked = new ConfigResource(ConfigResource.Type.valueOf(parts[0]), parts[1]);
                 Config config = admin.describeConfigs(List.of(asked),
@@ -101,6 +112,7 @@ GROUP = {
     "share.delivery.count.limit": "7",
     "streams.num.standby.replicas": "1",
 }
+CLIENTS = {"metrics": "a. , b.,a.", "match": "client_id=x"}
 CLUSTER = {"group.consumer.assignment.interval.ms": "2000", "message.max.bytes": "500000", "log.cleaner.threads": "2"}
 BROKER = {"message.max.bytes": "600000", "max.connections": "77"}
 OF_THE_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
@@ -118,7 +130,10 @@ def peer() -> Iterator[KafkaPeer]:
 def theirs(peer: KafkaPeer) -> dict[str, dict[str, dict[str, Any]]]:
     """Kafka's answers: resource to config name to what it says."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    layers = (";".join(f"{name}={value}" for name, value in layer.items()) for layer in (CLUSTER, BROKER, TOPIC, GROUP))
+    layers = (
+        ";".join(f"{name}={value}" for name, value in layer.items())
+        for layer in (CLUSTER, BROKER, TOPIC, GROUP, CLIENTS)
+    )
     for line in run_java_source(DESCRIBE, peer.bootstrap, *layers).stdout.splitlines():
         entry = json.loads(line)
         found.setdefault(entry.pop("resource"), {})[entry["name"]] = entry
@@ -134,6 +149,8 @@ def ours(config_file: Path) -> dict[str, dict[str, dict[str, Any]]]:
         "TOPIC:described": describe_topic(settings, TOPIC),
         "GROUP:described": describe_group(settings, GROUP),
         "GROUP:g": describe_group(settings, {}),
+        "CLIENT_METRICS:described": describe_client_metrics(CLIENTS),
+        "CLIENT_METRICS:c": describe_client_metrics({}),
     }
     return {
         resource: {entry.name: as_java(entry) for entry in described if not entry.name.startswith("penstock.")}
@@ -143,7 +160,7 @@ def ours(config_file: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 def source(layer: Source) -> str:
     """A layer as the Java client calls it."""
-    return "DYNAMIC_GROUP_CONFIG" if layer is Source.GROUP_CONFIG else layer.name
+    return f"DYNAMIC_{layer.name}" if layer in (Source.GROUP_CONFIG, Source.CLIENT_METRICS_CONFIG) else layer.name
 
 
 def as_java(entry: Described) -> dict[str, Any]:
@@ -159,7 +176,13 @@ def as_java(entry: Described) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("resource", ["TOPIC:described", "GROUP:described", "GROUP:g", "BROKER:1", "BROKER:"])
+@pytest.mark.parametrize(
+    "resource",
+    [
+        *("TOPIC:described", "GROUP:described", "GROUP:g", "BROKER:1", "BROKER:"),
+        *("CLIENT_METRICS:described", "CLIENT_METRICS:c"),
+    ],
+)
 def test_configs_are_described_as_kafka_describes_them(
     peer: KafkaPeer, theirs: dict[str, dict[str, dict[str, Any]]], resource: str
 ) -> None:

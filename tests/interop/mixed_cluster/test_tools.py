@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, MixedCluster
+from interop.clients.wire import Wire
+from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, PENSTOCKS, MixedCluster
 from interop.tools.toolbox import (
     API_VERSIONS,
+    CLIENT_METRICS,
     CLUSTER,
     CONFIGS,
     FEATURES,
@@ -22,6 +24,8 @@ from interop.tools.toolbox import (
     Toolbox,
 )
 from support.heard import until_heard
+
+from penstock.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -139,3 +143,15 @@ def test_the_log_directories_of_all_brokers(cluster: MixedCluster, everywhere: E
         assert all(each["error"] is None for each in directories)
         assert sum(len(each["partitions"]) for each in directories) == 4
         assert all(each["partitions"] for each in directories), "each directory has its share"
+
+
+def test_client_metrics_subscriptions(cluster: MixedCluster, everywhere: Everywhere) -> None:
+    """Kafka's controller keeps them, and our brokers ask clients for what they say."""
+    everywhere(CLIENT_METRICS, "--alter", "--name", "latencies", "--metrics", "a.,b.", "--interval", 5000)
+    assert everywhere(CLIENT_METRICS, "--list").split() == ["latencies"]
+    assert "metrics=a.,b." in everywhere(CLIENT_METRICS, "--describe", "--name", "latencies")
+    assert "interval.ms=5000" in everywhere(CONFIGS, "--describe", "--entity-type", "client-metrics")
+    for broker in PENSTOCKS:
+        with Wire(cluster.address(broker)) as wire:
+            told = wire.ask(GetTelemetrySubscriptionsRequest(), 0)
+        assert (sorted(told.requested_metrics), told.push_interval_ms) == (["a.", "b."], 5_000)

@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from interop.client_metrics.taking_peer import TakingPeer
 from interop.security.secured_peer import SecuredPeer
 from support.broker import Client, Node
 from support.decisions.edges import NOT_ASKED, edges
@@ -40,6 +41,10 @@ DIFFERENT = {
 SWAPPED = {"nothing": SUPER, SUPER: "nothing"}
 
 
+class Peer(TakingPeer, SecuredPeer):
+    """With a plugin for client metrics, too: without it Kafka does not know their APIs."""
+
+
 def recorded() -> Table:
     found: Table = json.loads(RECORD.read_text())
     return {probe: {what: unfolded(many) for what, many in outcomes.items()} for probe, outcomes in found.items()}
@@ -47,7 +52,7 @@ def recorded() -> Table:
 
 def kafkas_table() -> Table:
     """Asks a new node of Apache Kafka."""
-    with SecuredPeer() as kafka, ExitStack() as stack:
+    with Peer() as kafka, ExitStack() as stack:
         listeners = ("PLAINTEXT", "OPEN", "ADMIN", "CONTROLLER")
         return ask_all(
             World(*(stack.enter_context(closing(kafka.connect(each))) for each in listeners), lambda: time.sleep(0.05))

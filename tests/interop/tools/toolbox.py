@@ -32,6 +32,7 @@ CLUSTER = PACKAGE + "ClusterTool"
 CONSUMER_GROUPS = PACKAGE + "consumer.group.ConsumerGroupCommand"
 GROUPS = PACKAGE + "GroupsCommand"
 TRANSACTIONS = PACKAGE + "TransactionsCommand"
+CLIENT_METRICS = PACKAGE + "ClientMetricsCommand"
 REASSIGN = PACKAGE + "reassign.ReassignPartitionsCommand"
 
 

@@ -50,10 +50,12 @@ from penstock.protocol.messages.describe_user_scram_credentials_request import (
 from penstock.protocol.messages.envelope_request import EnvelopeRequest
 from penstock.protocol.messages.fetch_request import ReplicaState
 from penstock.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
+from penstock.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from penstock.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from penstock.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from penstock.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from penstock.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
-from support.decisions.probe import BROKER, GROUP_CONFIG, TOPIC, Probe
+from support.decisions.probe import BROKER, CLIENT_METRICS, GROUP_CONFIG, TOPIC, Probe
 from support.requests import fetch, wanted
 
 
@@ -73,6 +75,7 @@ def of_admins() -> Iterator[Probe]:
     yield from of_acls()
     yield from of_users()
     yield from of_quotas()
+    yield from of_client_metrics()
     yield from of_deletion()
 
 
@@ -97,7 +100,7 @@ def of_creation() -> Iterator[Probe]:
 
 def of_configs() -> Iterator[Probe]:
     for version in (1, 4):
-        for kind, name in ((TOPIC, "t"), (TOPIC, "m"), (BROKER, "1"), (GROUP_CONFIG, "g")):
+        for kind, name in ((TOPIC, "t"), (TOPIC, "m"), (BROKER, "1"), (CLIENT_METRICS, "s"), (GROUP_CONFIG, "g")):
             yield Probe(
                 f"describe configs of {kind} {name}",
                 version,
@@ -113,6 +116,7 @@ def of_configs() -> Iterator[Probe]:
         (TOPIC, "t", "retention.ms"),
         (TOPIC, "m", "retention.ms"),
         (BROKER, "1", "message.max.bytes"),
+        (CLIENT_METRICS, "s", "interval.ms"),
         (GROUP_CONFIG, "g", "consumer.session.timeout.ms"),
     ):
         for version in (0, 1):
@@ -253,6 +257,11 @@ def of_quotas() -> Iterator[Probe]:
     for version in (0, 1):
         yield Probe("describe quotas", version, describe_quotas)
         yield Probe("delete a quota that is none", version, delete_quota)
+
+
+def of_client_metrics() -> Iterator[Probe]:
+    yield Probe("what metrics to push", 0, lambda ids: GetTelemetrySubscriptionsRequest())
+    yield Probe("push metrics by the id of nobody", 0, lambda ids: PushTelemetryRequest())
 
 
 def of_deletion() -> Iterator[Probe]:

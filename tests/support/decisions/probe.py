@@ -18,7 +18,7 @@ from penstock.protocol.message import Message, Struct
 
 TOPICS = ("t", "m", "d")
 NAMES = ("name", "topic", "topic_name", "group_id", "group", "transactional_id", "resource_name", "key")
-TOPIC, BROKER, GROUP_CONFIG = 2, 4, 32
+TOPIC, BROKER, CLIENT_METRICS, GROUP_CONFIG = 2, 4, 16, 32
 
 
 class Asker(Protocol):

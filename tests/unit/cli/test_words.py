@@ -113,11 +113,12 @@ def arguments(**values: object) -> argparse.Namespace:
     return argparse.Namespace(**values)
 
 
-def test_configs_belong_to_a_topic_a_broker_or_all_brokers() -> None:
+def test_configs_belong_to_a_topic_a_broker_all_brokers_or_a_subscription() -> None:
     assert resource_of(arguments(entity="topics", name="t")) == Resource(ResourceType.TOPIC, "t")
     assert resource_of(arguments(entity="brokers", name="7")).node_id == 7
     assert resource_of(arguments(entity="brokers", name="")).node_id is None
-    for entity, name in (("topics", ""), ("brokers", "one")):
+    assert resource_of(arguments(entity="client-metrics", name="s")) == Resource(ResourceType.CLIENT_METRICS, "s")
+    for entity, name in (("topics", ""), ("brokers", "one"), ("client-metrics", "")):
         with pytest.raises(UsageError):
             resource_of(arguments(entity=entity, name=name))
 

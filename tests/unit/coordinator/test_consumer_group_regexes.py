@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, with_topics
 
+from penstock.config import linear_regex
 from penstock.coordinator import limits
 from penstock.coordinator.group.consumer import regex
 from penstock.errors import ErrorCode
@@ -14,7 +15,7 @@ from penstock.errors import ErrorCode
 
 @pytest.fixture
 def without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regex, "re2", lambda: None)
+    monkeypatch.setattr(linear_regex, "re2", lambda: None)
 
 
 def joined(world: ConsumerWorld, member_id: str, pattern: str, **fields: object) -> Consumer:

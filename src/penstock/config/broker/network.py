@@ -49,6 +49,9 @@ class NetworkSettings(Group):
     socket_request_max_bytes = Setting("socket.request.max.bytes", INT, default=100 * MiB, at_least=1).documented(
         "Largest request; a connection that announces a larger one is closed."
     )
+    telemetry_max_bytes = Setting("telemetry.max.bytes", INT, default=1 * MiB, at_least=1).documented(
+        "Largest push of metrics by a client (KIP-714), as it comes and decompressed."
+    )
     socket_listen_backlog_size = Setting("socket.listen.backlog.size", INT, default=50, at_least=1).documented(
         "Connections that the operating system holds for a listener before they are accepted."
     )

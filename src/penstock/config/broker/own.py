@@ -62,3 +62,9 @@ class OwnSettings(Group):
         "What whoever asks for /metrics must send, as Authorization: Bearer TOKEN. Unset: nothing. It needs "
         "penstock.metrics.tls.listener unless the endpoint is on loopback."
     )
+    penstock_client_metrics_series_max = Setting(
+        "penstock.client.metrics.series.max", INT, default=20_000, at_least=0, at_most=10_000_000, dynamic=CLUSTER
+    ).documented(
+        "Series in /metrics that clients have pushed (KIP-714), about half a KiB each. Beyond that, those of the "
+        "client that pushed least recently go. 0: what clients push is read and not kept."
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from penstock.coordinator.group.consumer.regex import InvalidRegexError, compile_regex
+from penstock.config.linear_regex import InvalidRegexError
+from penstock.coordinator.group.consumer.regex import compile_regex
 from penstock.coordinator.limits import LISTED_PATTERN_WORK, LISTED_PATTERN_WORK_MAX, LISTED_TRANSACTIONS_PER_STEP
 from penstock.coordinator.transaction.state import Transactions, check_id
 from penstock.coordinator.transaction.transaction import NAMES, Transaction, TransactionState

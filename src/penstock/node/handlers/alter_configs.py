@@ -1,4 +1,5 @@
-"""AlterConfigs (key 33) and IncrementalAlterConfigs (key 44): changing the configs of topics and brokers.
+"""AlterConfigs (key 33) and IncrementalAlterConfigs (key 44): changing the configs of topics, brokers, groups and
+subscriptions to client metrics.
 
 AlterConfigs, versions 0-2, replaces all configs of a resource; IncrementalAlterConfigs, versions 0-1, sets, deletes,
 appends to and subtracts from single ones. A resource is changed as a whole or not at all; answers come in the order of

@@ -2,7 +2,7 @@
 
 Versions 1-4, flexible from 4. A broker answers for itself: another id is INVALID_REQUEST; the empty name stands for the
 dynamic configs of all brokers. Synonyms, types (from 3) and documentation (from 3) on request. Loggers have their
-levels (KIP-412). A group has configs whether it exists or not. There are no client metrics configs yet.
+levels (KIP-412). A group has configs whether it exists or not, and so has a subscription to client metrics.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.config.describe import Described, describe_broker, describe_cluster, describe_group, describe_topic
+from penstock.config.describe import (
+    Described,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster,
+    describe_group,
+    describe_topic,
+)
 from penstock.config.setting import Source
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.metadata.image import ConfigResource
@@ -91,14 +98,22 @@ def configs_of(
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             check_own_id(node, name, "")
             return [logger_level(each, level) for each, level in loggers().items() if not keys or each in keys]
-        case ConfigResource.GROUP:
-            if not name:
-                raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            overrides = node.state.image.configs.get((ConfigResource.GROUP, name)) or {}
-            described = describe_group(node.state.settings, overrides, keys)
+        case ConfigResource.GROUP | ConfigResource.CLIENT_METRICS as kind:
+            described = described_by_name(node, kind, name, keys)
         case kind:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     return [entry(each, body) for each in described]
+
+
+def described_by_name(node: Broker, kind: int, name: str, keys: list[str] | None) -> list[Described]:
+    """The configs of a group or a subscription to client metrics, whether it has any or not. Raises RequestError."""
+    what = "Group" if kind == ConfigResource.GROUP else "Client metrics subscription"
+    if not name:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"{what} name must not be empty")
+    overrides = node.state.image.configs.get((kind, name)) or {}
+    if kind == ConfigResource.GROUP:
+        return describe_group(node.state.settings, overrides, keys)
+    return describe_client_metrics(overrides, keys)
 
 
 def check_own_id(node: Broker, name: str, also: str) -> None:

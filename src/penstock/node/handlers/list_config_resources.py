@@ -2,7 +2,7 @@
 only.
 
 Versions 0-1, flexible. No types means all of them. An unknown type is UNSUPPORTED_VERSION. Groups are listed if they
-have configs of their own; there are no client metrics subscriptions yet.
+have configs of their own, and a subscription to client metrics is nothing but its configs.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ def handle(node: Broker, request: Request[ListConfigResourcesRequest], now_ms: i
         Kind.TOPIC: list(node.state.image.topics_by_name) if Kind.TOPIC in wanted else [],
         Kind.BROKER: [str(broker_id) for broker_id in node.state.image.brokers],
         Kind.BROKER_LOGGER: [str(broker_id) for broker_id in node.state.image.brokers],
-        Kind.GROUP: [name for kind, name in node.state.image.configs if kind == Kind.GROUP],
+        Kind.CLIENT_METRICS: [],
+        Kind.GROUP: [],
     }
+    for kind, name in node.state.image.configs:
+        if kind in (Kind.CLIENT_METRICS, Kind.GROUP):
+            names[kind].append(name)
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind) for kind in wanted for name in names.get(kind, ())

@@ -10,7 +10,7 @@ import pytest
 from support.broker import Node
 
 from penstock.errors import ErrorCode
-from penstock.metadata.configs import DELETE, SET
+from penstock.metadata.configs import APPEND, DELETE, SET
 from penstock.metadata.image import ConfigResource
 from penstock.protocol.messages import alter_configs_request as legacy
 from penstock.protocol.messages import incremental_alter_configs_request as incremental
@@ -20,6 +20,7 @@ from penstock.protocol.messages.incremental_alter_configs_request import Increme
 from penstock.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 
 TOPIC, BROKER, LOGGER = ConfigResource.TOPIC, ConfigResource.BROKER, ConfigResource.BROKER_LOGGER
+METRICS = ConfigResource.CLIENT_METRICS
 
 
 @pytest.fixture
@@ -150,3 +151,43 @@ def test_resources_that_have_configs(node: Node) -> None:
     assert [each.resource_name for each in only.config_resources] == ["clicks"]
     assert client.ask(ListConfigResourcesRequest(), 0).config_resources == []
     assert client.ask(ListConfigResourcesRequest(resource_types=[5]), 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_subscriptions_to_client_metrics_come_are_listed_and_go(node: Node) -> None:
+    client = node.connect()
+    configs = ("metrics", SET, "a.,b."), ("match", SET, "client_id=x")
+    assert codes(client.ask(change(METRICS, "s", *configs), 1)) == [0]
+    assert {name: config.value for name, config in described(node, METRICS, "s").items()} == {
+        "metrics": "a.,b.",
+        "interval.ms": "300000",
+        "match": "client_id=x",
+    }
+    assert [each.resource_name for each in client.ask(ListConfigResourcesRequest(), 0).config_resources] == ["s"]
+    listed = client.ask(ListConfigResourcesRequest(), 1).config_resources
+    assert [each.resource_name for each in listed if each.resource_type == METRICS] == ["s"]
+    assert codes(client.ask(change(METRICS, "s", *((name, DELETE, None) for name, _, _ in configs)), 1)) == [0]
+    assert client.ask(ListConfigResourcesRequest(), 0).config_resources == []
+
+
+@pytest.mark.parametrize(
+    ("name", "configs", "code"),
+    [
+        ("", [("metrics", SET, "a")], ErrorCode.INVALID_REQUEST),
+        ("s", [("metric", SET, "a")], ErrorCode.INVALID_REQUEST),
+        ("s", [("interval.ms", SET, "99")], ErrorCode.INVALID_REQUEST),
+        ("s", [("interval.ms", SET, "x")], ErrorCode.INVALID_CONFIG),
+        ("s", [("match", SET, "client_id")], ErrorCode.INVALID_CONFIG),
+        ("s", [("metrics", APPEND, "a")], ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_subscriptions_that_cannot_be(
+    node: Node, name: str, configs: list[tuple[str, int, str]], code: ErrorCode
+) -> None:
+    assert codes(node.connect().ask(change(METRICS, name, *configs), 1)) == [code]
+
+
+def test_a_subscription_without_a_name_is_not_described(node: Node) -> None:
+    resource = DescribeConfigsResource(resource_type=METRICS, resource_name="", configuration_keys=None)
+    [result] = node.connect().ask(DescribeConfigsRequest(resources=[resource]), 4).results
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message == "Client metrics subscription name must not be empty"

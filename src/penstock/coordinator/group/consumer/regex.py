@@ -12,11 +12,9 @@ Source: KIP-848, section "Regular Expression Based Subscriptions"; TopicRegexRes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from importlib import import_module
-from types import ModuleType
 from typing import Any, NamedTuple
 
+from penstock.config.linear_regex import InvalidRegexError, compile_linear
 from penstock.coordinator.group.context import everything
 from penstock.coordinator.limits import (
     REGEX_COMPILING_MATCHES,
@@ -29,28 +27,6 @@ from penstock.events import events
 
 logger = events("coordinator.group")
 
-MISSING = (
-    "this broker cannot evaluate regular expressions: the package google-re2 is not installed "
-    "(pip install 'penstock[regex]')"
-)
-
-KAFKAS_WORDS = {
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid named capture group": "invalid named capture",
-    "trailing \\": "trailing backslash at end of expression",
-    "unexpected )": "regexp/syntax: internal error",
-}
-"""What RE2 says, and what Kafka's port of it says."""
-
-
-class InvalidRegexError(ValueError):
-    """Not a regular expression. The text says why."""
-
 
 class ResolvedRegex(NamedTuple):
     """The topics that a regular expression matches, as of the image at offset `version`."""
@@ -60,36 +36,9 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
-@cache
-def re2() -> ModuleType | None:
-    """The library, if it is installed."""
-    try:
-        library: ModuleType = import_module("re2")
-    except ImportError:
-        return None
-    return library
-
-
 def compile_regex(regex: str) -> Any:
     """Compiles it. Raises InvalidRegexError, also when it would take too much memory, or RE2 is missing."""
-    library = re2()
-    if library is None:
-        raise InvalidRegexError(MISSING)
-    options = library.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = REGEX_PROGRAM_BYTES
-    try:
-        return library.compile(regex, options)
-    except library.error as error:
-        raise InvalidRegexError(reason(error.args[0])) from None
-
-
-def reason(told: bytes | str) -> str:
-    """Why an expression is wrong, in Kafka's words."""
-    text = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
-    what = text.partition(": ")[0]
-    return KAFKAS_WORDS.get(what, what)
+    return compile_linear(regex, REGEX_PROGRAM_BYTES)
 
 
 def check_regex(regex: str) -> None:
