@@ -154,10 +154,11 @@ def parts() -> Iterator[str]:
             f" ({METADATA_VERSIONS[low].name} to {METADATA_VERSIONS[high].name})" if name == "metadata.version" else ""
         )
         yield f"| `{name}` | {versions(low, high)}{names} |\n"
-    served = [key for key in registry() if key in APIS]
-    yield f"\n## APIs\n\n{len(served)} of {len(APIS)} APIs are served.\n\n"
+    kafkas = [api for api in APIS.values() if not api.own]
+    served = [api for api in kafkas if api.key in registry()]
+    yield f"\n## APIs\n\n{len(served)} of {len(kafkas)} APIs are served.\n\n"
     yield "| Key | API | Of | Kafka 4.3 | Penstock |\n|---|---|---|---|---|\n"
-    yield from (api_row(api) for api in APIS.values())
+    yield from (api_row(api) for api in kafkas)
     yield "\n## Differences on purpose\n\n"
     yield from (f"- {difference}\n" for difference in DIFFERENCES)
 

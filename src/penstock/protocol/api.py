@@ -1,4 +1,7 @@
-"""Kafka's APIs: their keys, names, versions, header versions and who serves them.
+"""Kafka's APIs, and our own: their keys, names, versions, header versions and who serves them.
+
+Our own have keys from OWN_APIS_FROM on, far from Kafka's and from those that other vendors use (from 10,000). Brokers
+name them in ApiVersions only to clients that say there that their software is SOFTWARE_NAME, so Kafka's do not notice.
 
 The table comes from the schema; what Kafka's definitions do not say is here: that Produce advertises versions 0 to 2,
 which no broker serves (KAFKA-18659: librdkafka derives compression support from them), and which requests a broker
@@ -18,7 +21,7 @@ from penstock.protocol.message import Message
 
 
 class ApiKey(IntEnum):
-    """Kafka's API keys, level 4.3. Keys 4 to 7 were retired with ZooKeeper."""
+    """Kafka's API keys, level 4.3, and our own. Keys 4 to 7 were retired with ZooKeeper."""
 
     PRODUCE = 0
     FETCH = 1
@@ -110,6 +113,13 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
 
+    GUARDIAN_CALL = 30_100
+
+
+OWN_APIS_FROM = 30_000
+"""The lowest key of an API of our own."""
+SOFTWARE_NAME = "penstock"
+"""What our clients and nodes call their software (`client_software_name`, KIP-511)."""
 
 ADVERTISED_MIN_VERSIONS = {ApiKey.PRODUCE: 0}
 """Lowest advertised version where it is not the lowest served one."""
@@ -157,6 +167,7 @@ class Api:
             versions are not agreed yet.
         listeners: "broker", "controller" or both.
         forwarded: whether a broker passes it on to the active controller.
+        own: whether it is ours, not Kafka's.
     """
 
     def __init__(self, request: schema.Heading) -> None:
@@ -173,6 +184,7 @@ class Api:
         self.listeners = frozenset(request.listeners)
         self.unstable = request.unstable
         self.forwarded = self.key in FORWARDED
+        self.own = self.key >= OWN_APIS_FROM
 
     def __repr__(self) -> str:
         return f"Api({self.name}, key={int(self.key)}, versions={self.min_version}-{self.max_version})"
@@ -218,7 +230,7 @@ FLEXIBLE_FROM: Mapping[int, int] = {
 
 
 def api_of(number: int) -> Api:
-    """The API with this key as it came over the wire. Raises ProtocolError for a key that Kafka does not have."""
+    """The API with this key as it came over the wire. Raises ProtocolError for a key that neither Kafka nor we have."""
     api = API_BY_NUMBER.get(number)
     if api is None:
         raise ProtocolError(f"there is no API with key {number}")

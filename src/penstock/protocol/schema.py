@@ -12,8 +12,9 @@ The first line says name, kind, package below `penstock.protocol.messages` ("-" 
 flexible versions. Each further line is a field: name, type, versions, attributes; the fields of a struct follow it, one
 space deeper. A line `*Name versions` begins a struct that several fields of the message share.
 
-The file is written by `tools/kafka_schema.py`. It is read once; a message is parsed when it is first asked for, so that
-a process pays for the messages it uses.
+That file is written by `tools/kafka_schema.py`. `own_schema.txt` beside it, in the same notation and written by hand,
+holds the messages of our own APIs, in the package `own`. Both are read once; a message is parsed when it is first asked
+for, so that a process pays for the messages it uses.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
+FILES = ("schema.txt", "own_schema.txt")
+"""Kafka's messages, and our own."""
+OWN_PACKAGE = "own"
+"""Where the messages of our own APIs are."""
 FOREVER = 0x7FFF
 """Highest version number there can be; the upper end of an open range such as "3+"."""
 
@@ -163,21 +168,23 @@ def snake_case(name: str) -> str:
 @cache
 def blocks() -> dict[str, str]:
     """The text of every message's block, by name."""
-    data = pkgutil.get_data("penstock.protocol", "schema.txt")
-    assert data is not None, "schema.txt is package data"
-    parts = data.decode().strip().split("\n\n")
-    return {part[: part.index(" ")]: part for part in parts}
+    found = {}
+    for name in FILES:
+        data = pkgutil.get_data("penstock.protocol", name)
+        assert data is not None, f"{name} is package data"
+        found.update({part[: part.index(" ")]: part for part in data.decode().strip().split("\n\n")})
+    return found
 
 
 @cache
 def headings() -> dict[str, Heading]:
-    """Every message's heading, by name, in the order of the file."""
+    """Every message's heading, by name, in the order of the files."""
     return {name: parse_heading(block.partition("\n")[0]) for name, block in blocks().items()}
 
 
 @cache
 def message(name: str) -> MessageSchema:
-    """The definition of one message. Raises KeyError for a name that Kafka does not have."""
+    """The definition of one message. Raises KeyError for a name that there is not."""
     return parse_message(blocks()[name])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import ProtocolError
 from penstock.protocol import schema
-from penstock.protocol.api import APIS, Api, ApiKey, api_of, message_class
+from penstock.protocol.api import APIS, OWN_APIS_FROM, SOFTWARE_NAME, Api, ApiKey, api_of, message_class
 from penstock.protocol.schema import Versions
 
 
@@ -95,7 +95,16 @@ def row(api: Api) -> str:
 
 
 def test_the_api_table_is_kafkas() -> None:
-    assert [row(api) for api in APIS.values()] == TABLE.strip().replace("\n", "|").split("|")
+    assert [row(api) for api in APIS.values() if not api.own] == TABLE.strip().replace("\n", "|").split("|")
+
+
+def test_our_own_apis_are_beyond_kafkas_and_in_a_package_of_their_own() -> None:
+    own = [heading for heading in schema.headings().values() if heading.package == schema.OWN_PACKAGE]
+    keys = {heading.api_key for heading in own}
+    assert keys == {int(api.key) for api in APIS.values() if api.own}
+    assert min(keys) >= OWN_APIS_FROM > max(int(key) for key, api in APIS.items() if not api.own) + 10_000
+    assert all(api.flexible_from == 0 and not api.forwarded for api in APIS.values() if api.own)
+    assert SOFTWARE_NAME == "penstock", "brokers of other versions know us by it"
 
 
 def test_produce_advertises_versions_that_it_does_not_serve() -> None:
