@@ -206,8 +206,8 @@ class GuardianWorld:
         simulation = self.simulation
         for machine in self.machines:
             machine.start()
-        for each in (*self.admins, *self.readers):
-            simulation.after_ms(self.random.randrange(500), each.go_on)
+        for go_on in (*(each.go_on for each in self.admins), *(each.go_on for each in self.readers)):
+            simulation.after_ms(self.random.randrange(500), go_on)
         simulation.after_ms(self.random.randrange(2_000), self._trouble)
         start_ms = simulation.now_ms
         simulation.run(start_ms + RUN_MS)
