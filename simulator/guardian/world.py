@@ -37,6 +37,7 @@ THINK_MS = 120
 PATIENCE_MS = 1_500
 """After so long a client asks another node."""
 TROUBLE_MS = (300, 2_500)
+KINDS_OF_TROUBLE = ("kill", "power", "pause", "cut off", "one way", "usurped", "break", "silence", "clock")
 AGAIN = (429, 503, 507)
 ONE_ACTS = "at most one node may act"
 ANSWERED_ONCE = "what was answered is there, once"
@@ -236,26 +237,44 @@ class GuardianWorld:
         leaders = [each for each in self.machines if each.running and each.node.quorum.leads]
         victim = self.random.choice(leaders if leaders and self.random.random() < 0.7 else self.machines)
         others = [each for each in self.machines if each is not victim]
-        what = self.random.choice(("kill", "power", "pause", "cut off", "one way", "break", "silence", "clock"))
+        what = self.random.choice(KINDS_OF_TROUBLE)
         if not victim.running:
             what = "nothing"
         self.simulation.trace(f"trouble for {victim.host}: {what}")
-        if what in ("kill", "power"):
-            victim.kill(power_failed=what == "power")
-        elif what == "pause":
-            victim.pause(self.random.randrange(200, 5_000))
-        elif what in ("cut off", "one way"):
-            for each in others:
-                pair = (victim.host, each.host) if self.random.random() < 0.5 else (each.host, victim.host)
-                self.network.partition(*pair, both_ways=what == "cut off")
-            self.simulation.after_ms(self.random.randrange(200, 5_000), self._heal)
-        elif what == "break":
-            self.network.break_connections(victim.host)
-        elif what == "silence":
-            self.network.silence_connections(victim.host)
-        elif what == "clock":
-            victim.step_clock(self.random.choice((-3_600_000, 3_600_000, -700, 700)))
+        self._befall(what, victim, others)
         self.simulation.after_ms(self.random.randrange(*TROUBLE_MS), self._trouble)
+
+    def _befall(self, what: str, victim: GuardianMachine, others: list[GuardianMachine]) -> None:
+        """Has one kind of trouble come to a machine."""
+        match what:
+            case "kill" | "power":
+                victim.kill(power_failed=what == "power")
+            case "pause":
+                victim.pause(self.random.randrange(200, 5_000))
+            case "cut off" | "one way":
+                for each in others:
+                    pair = (victim.host, each.host) if self.random.random() < 0.5 else (each.host, victim.host)
+                    self.network.partition(*pair, both_ways=what == "cut off")
+                self.simulation.after_ms(self.random.randrange(200, 5_000), self._heal)
+            case "usurped" if len(others) > 1:
+                self._usurp(victim, *self.random.sample(others, 2))
+            case "break":
+                self.network.break_connections(victim.host)
+            case "silence":
+                self.network.silence_connections(victim.host)
+            case "clock":
+                victim.step_clock(self.random.choice((-3_600_000, 3_600_000, -700, 700)))
+
+    def _usurp(self, victim: GuardianMachine, away: GuardianMachine, last: GuardianMachine) -> None:
+        """One node hears nothing of the victim for so long that it stands; then the connection of the other breaks."""
+        self.network.partition(victim.host, away.host)
+        broken_ms = self.random.randrange(1_000, 3_000)
+        self.simulation.after_ms(broken_ms, lambda: self._break(victim, last))
+        self.simulation.after_ms(broken_ms + 1_000, self._heal)
+
+    def _break(self, one: GuardianMachine, other: GuardianMachine) -> None:
+        self.network.break_connections(one.host, other.host)
+        self.network.partition(one.host, other.host)
 
     def _heal(self) -> None:
         self.network.heal()
