@@ -125,9 +125,20 @@ class GuardianServer:
         tls.warn_of_expiry()
         if tls.watched:
             self._looking = asyncio.ensure_future(self._look_at_stores(tls))
+        self._warn_of_strangers()
         node.start(self.shell.now_ms)
         self._started = True
         self.shell.kick()
+
+    def _warn_of_strangers(self) -> None:
+        """Says if anybody who reaches the listener may change what Guardian knows."""
+        (endpoint,) = self.settings.node.listener_endpoints
+        local = endpoint.host in ("localhost", "127.0.0.1", "::1")
+        if not local and not self.settings.node.authorizer_class_name:
+            logger.warning(
+                "anybody who reaches this node may change what Guardian knows: set authorizer.class.name, super.users",
+                listener=self.settings.penstock_guardian_listener,
+            )
 
     def _directory(self, descriptors_max: int) -> LogDirectory:
         """The node's directory, locked. Raises ConfigError for one that is not there, StorageError for one in use."""

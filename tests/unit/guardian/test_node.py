@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -34,7 +36,7 @@ SECURED = {
 class Nodes:
     """Some nodes in virtual time, and a client."""
 
-    def __init__(self, nodes: int = 1, **settings: str) -> None:
+    def __init__(self, nodes: int = 1, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self.simulation = Simulation(1)
         self.network = Network(self.simulation)
         self.machines = [
@@ -149,7 +151,7 @@ def test_changes_that_wait_for_the_leader_have_a_bound(monkeypatch: pytest.Monke
 
 
 def test_strangers_may_nothing_where_an_authorizer_is_set() -> None:
-    nodes = Nodes(**SECURED).start()
+    nodes = Nodes(settings=SECURED).start()
     for method, path in (("GET", "/v1/clusters"), ("POST", "/v1/clusters")):
         refused = nodes.call(method, path, CLICKS)
         assert (refused.error_code, refused.status) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 0)
@@ -160,8 +162,23 @@ def test_strangers_may_nothing_where_an_authorizer_is_set() -> None:
     assert nodes.machines[0].node.quorum.epoch < 99
 
 
+def test_nodes_log_in_to_each_other() -> None:
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    secured = {
+        **SECURED,
+        "super.users": "User:node",
+        "penstock.guardian.security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.guardian.plain.sasl.jaas.config": f'{login} username="node" password="a" user_node="a";',
+    }
+    nodes = Nodes(3, secured).start()
+    assert nodes.leader.node.quorum.state.feature_level == 1
+    assert nodes.call("GET", "/v1/clusters") is None, "who has not logged in is not answered"
+
+
 def test_a_name_may_be_borrowed_by_nodes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes = Nodes(**{**SECURED, "allow.everyone.if.no.acl.found": "true"}).start()
+    nodes = Nodes(settings={**SECURED, "allow.everyone.if.no.acl.found": "true"}).start()
     gate = nodes.machines[0].node.gate
     real = type(gate).allows
     monkeypatch.setattr(
