@@ -1,10 +1,11 @@
 """What can be simulated, by name; each runs one seed and gives the simulation that it was, whose trace has a hash.
 
 `log` is log directories alone, `raft` a metadata quorum alone (`raft-full` one whose disks run full), `node` a whole
-node with clients; the others are the scenarios of a cluster (`simulator.cluster.scenarios`), of one with compacted
-topics (`simulator.compacted.scenarios`), of one with consumer groups (`simulator.groups.scenarios`), of one with
-transactions (`simulator.transactions.scenarios`), of one with users and ACLs (`simulator.secured.scenarios`), of one
-with client quotas (`simulator.quotas.scenarios`), or of one that tenants share (`simulator.quotas.sharing`).
+node with clients, `guardian` three nodes of Guardian; the others are the scenarios of a cluster
+(`simulator.cluster.scenarios`), of one with compacted topics (`simulator.compacted.scenarios`), of one with consumer
+groups (`simulator.groups.scenarios`), of one with transactions (`simulator.transactions.scenarios`), of one with users
+and ACLs (`simulator.secured.scenarios`), of one with client quotas (`simulator.quotas.scenarios`), or of one that
+tenants share (`simulator.quotas.sharing`).
 A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
 """
 
@@ -21,6 +22,7 @@ from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.compacted.world import CompactedWorld
 from simulator.groups.scenarios import GROUP_SCENARIOS, GroupScenario
 from simulator.groups.world import GroupWorld
+from simulator.guardian.world import GuardianWorld
 from simulator.log.world import LogWorld
 from simulator.node.world import NodeWorld
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
@@ -74,6 +76,7 @@ WORLDS: dict[str, Callable[[int], Simulation]] = {
     "node": lambda seed: NodeWorld(seed).run(),
     "raft": lambda seed: RaftWorld(seed).run(),
     "raft-full": lambda seed: RaftWorld(seed, full_disks=True).run(),
+    "guardian": lambda seed: GuardianWorld(seed).run(),
     **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
     **{name: compacted_world(scenario) for name, scenario in COMPACTED_SCENARIOS.items()},
     **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},

@@ -30,6 +30,7 @@ PACKAGE_DOCS = {
     "remote_log": "Records of the tiered storage metadata, `__remote_log_metadata`.",
     "log": "The producer state snapshot of a partition.",
     "own": "Messages of our own APIs.",
+    "guardian": "Records of Guardian's log, `__guardian_log`.",
 }
 
 GENERATED = "Written by tools/generate_messages.py from the schema; do not edit."

@@ -191,21 +191,7 @@ class Machine:
         self.incarnation += 1
         self._clock = self._new_clock()
         self.before_start()
-        self.broker = Broker(
-            self.settings,
-            [
-                LogDirectory(disk.directory, path, disk.loop, disk)
-                for path, disk in zip(self.settings.directories, self.disks, strict=True)
-            ],
-            registry(),
-            random=Random(self.simulation.random.getrandbits(64)),
-            report=self._report,
-            bug=self._bug,
-            wall=self._clock.wall,
-            audit=self.audit,
-            quotas=self.quotas,
-            work_ms=self.work_ms,
-        )
+        self.broker = self._new_node()
         self._lanes = Lanes(
             self.simulation,
             self.disks,
@@ -220,9 +206,8 @@ class Machine:
         self._announced = False
         self.trace(f"start {self.incarnation}")
         self.network.power_on(self.host)
-        endpoints, controller_endpoints = self._endpoints(for_controllers=False), self._endpoints(for_controllers=True)
         try:
-            self.broker.start(endpoints, self.now_ms, controller_endpoints=controller_endpoints)
+            self._boot()
         except PowerLoss:
             self.kill()
             return
@@ -238,6 +223,28 @@ class Machine:
         for name in self._early():
             self._listen(name)
         self._after_event()
+
+    def _new_node(self) -> Broker:
+        """The next incarnation."""
+        return Broker(
+            self.settings,
+            [
+                LogDirectory(disk.directory, path, disk.loop, disk)
+                for path, disk in zip(self.settings.directories, self.disks, strict=True)
+            ],
+            registry(),
+            random=Random(self.simulation.random.getrandbits(64)),
+            report=self._report,
+            bug=self._bug,
+            wall=self._clock.wall,
+            audit=self.audit,
+            quotas=self.quotas,
+            work_ms=self.work_ms,
+        )
+
+    def _boot(self) -> None:
+        endpoints, controller_endpoints = self._endpoints(for_controllers=False), self._endpoints(for_controllers=True)
+        self.broker.start(endpoints, self.now_ms, controller_endpoints=controller_endpoints)
 
     def shutdown(self) -> None:
         """Begins a clean stop; nobody new is served. A process that stands still does so when it goes on."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "inspect, check and repair the files of a log"
 Line = dict[str, Any]
+Reading = Callable[[bytes | None], str | None]
+"""What is shown of a value instead of its bytes; None: nothing else."""
 
 run = run_action
 
@@ -129,9 +131,8 @@ def lines_of(path: str, told: Callable[[int], None], *, records: bool, verify: b
     log. `told` gets the number of bytes of each read.
     """
     from penstock.cli.told_disk import ToldDisk
-    from penstock.log.directory import METADATA_LOG
     from penstock.log.dump import kind_of
-    from penstock.log.names import LOG
+    from penstock.log.names import CHECKPOINT, LOG
 
     try:
         kind = kind_of(path)
@@ -147,14 +148,33 @@ def lines_of(path: str, told: Callable[[int], None], *, records: bool, verify: b
         if verify:
             yield from verified(kind, disk, name)
         elif kind == LOG:
-            of_metadata = os.path.basename(os.path.dirname(full)) == METADATA_LOG
-            yield from describe_log(disk, name, records, of_metadata=of_metadata)
+            yield from describe_log(disk, name, records, reading=reading_of(full))
+        elif kind == CHECKPOINT:
+            yield from describe_checkpoint(disk, name, records, reading=reading_of(full))
         else:
             yield from DESCRIBERS[kind](disk, name, records)
     except StorageError as error:
         yield {"problem": str(error)}
     finally:
         disk.close()
+
+
+def reading_of(path: str) -> Reading:
+    """How the values of records in a file are shown: those of a metadata log without secrets, Guardian's in words."""
+    from penstock.cli.log_secrets import guardians, hidden
+    from penstock.log.directory import METADATA_LOG
+    from penstock.log.names import CHECKPOINT
+    from penstock.raft.topic import GUARDIAN
+
+    directory = os.path.basename(os.path.dirname(path))
+    if directory == GUARDIAN.directory:
+        return guardians
+    return hidden if directory == METADATA_LOG or path.endswith(CHECKPOINT) else nothing
+
+
+def nothing(value: bytes | None) -> str | None:
+    """Says nothing of a value, which is shown as it is."""
+    return None
 
 
 def verified(kind: str, disk: Disk, name: str) -> Iterator[Line]:
@@ -175,29 +195,29 @@ def verified(kind: str, disk: Disk, name: str) -> Iterator[Line]:
             yield line
 
 
-def describe_log(disk: Disk, name: str, records: bool, *, of_metadata: bool = False) -> Iterator[Line]:
+def describe_log(disk: Disk, name: str, records: bool, *, reading: Reading = nothing) -> Iterator[Line]:
     from penstock.log import dump
 
     for found in dump.describe_log(disk, name, deep=records):
         if isinstance(found, dump.BatchDescription):
-            yield batch_line(found, records, of_metadata=of_metadata)
+            yield batch_line(found, records, reading=reading)
         else:
             yield problem_line(found, "position")
 
 
-def describe_checkpoint(disk: Disk, name: str, records: bool) -> Iterator[Line]:
-    """A snapshot of the metadata log, or what a node was formatted with; secrets are hidden as in the log itself."""
+def describe_checkpoint(disk: Disk, name: str, records: bool, *, reading: Reading = nothing) -> Iterator[Line]:
+    """A snapshot of a quorum's log, or what a node was formatted with; secrets are hidden as in the log itself."""
     from penstock.raft.checkpoint import read_checkpoint
 
     problems = 0
-    for line in describe_log(disk, name, records, of_metadata=True):
+    for line in describe_log(disk, name, records, reading=reading):
         problems += "problem" in line
         yield line
     if not problems:
         read_checkpoint(disk.read(name, 0, disk.size(name)), name)  # StorageError where its beginning or end is missing
 
 
-def batch_line(found: BatchDescription, records: bool, *, of_metadata: bool = False) -> Line:
+def batch_line(found: BatchDescription, records: bool, *, reading: Reading = nothing) -> Line:
     from penstock.cli.times import timestamp_text
 
     header = found.header
@@ -221,18 +241,16 @@ def batch_line(found: BatchDescription, records: bool, *, of_metadata: bool = Fa
     if found.problem:
         line["problem"] = found.problem
     if records:
-        line["records"] = [record_line(record, of_metadata=of_metadata) for record in found.records]
+        line["records"] = [record_line(record, reading) for record in found.records]
     return line
 
 
-def record_line(record: Record, *, of_metadata: bool) -> Line:
-    from penstock.cli.log_secrets import hidden
-
+def record_line(record: Record, reading: Reading) -> Line:
     line: Line = {
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
         "key": shown(record.key),
-        "value": (hidden(record.value) if of_metadata else None) or shown(record.value),
+        "value": reading(record.value) or shown(record.value),
     }
     if record.headers:
         line["headers"] = [[name, shown(value)] for name, value in record.headers]

@@ -1,4 +1,4 @@
-"""What `penstock log dump` does not show of the metadata log: keys of passwords, and passwords in configs."""
+"""How `penstock log dump` shows records of quorums: those of the metadata log without secrets, Guardian's in words."""
 
 from __future__ import annotations
 
@@ -28,3 +28,14 @@ def hidden(value: bytes | None) -> str | None:
         if setting is None or setting.type.sensitive:
             what = f"of {record.name}"
     return None if what is None else f"({record.NAME} {what}, hidden)"
+
+
+def guardians(value: bytes | None) -> str | None:
+    """A record of Guardian's log in words: its name and fields, none of which is secret; None for what is none."""
+    from penstock.protocol.record_frames import decode_metadata_record
+
+    try:
+        record, _ = decode_metadata_record(bytearray(value or b""), "guardian")
+    except PenstockError:
+        return None
+    return str(record)

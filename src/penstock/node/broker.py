@@ -163,7 +163,7 @@ class Broker:
         self.replicas = self.replication.replicas
         self.quorum: Quorum
         self.controller: ControllerNode
-        self.journal = Journal(state, scheduler, self.replicas, lambda: self.controller.active)
+        self.journal = Journal(state, scheduler, lambda: self.replicas.caught_up, lambda: self.controller.active)
         self.dispatcher = Dispatcher(
             self.connections,
             scheduler,

@@ -17,20 +17,21 @@ harm. A generator can yield the missing read instead, and goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.manager import NotOpen
+from penstock.metadata.result import MetadataMessage
 from penstock.node.audit import Audit
 from penstock.node.channel import Channel, answer_in
 from penstock.node.client_metrics.node_part import ClientMetrics
 from penstock.node.client_quotas import NODES_ONLY, ClientQuotas
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import UNNAMED, Connection, Steps, Work
-from penstock.node.controller import ControllerNode
+from penstock.node.controller import Done, Failed
 from penstock.node.effects import Run
 from penstock.node.exit import Exit
 from penstock.node.gate import Gate
@@ -78,6 +79,19 @@ ANSWERS = (Message, Kept)
 Step = TypeVar("Step")
 
 
+class Changes(Protocol):
+    """Where the records go that handlers answer with: the controller."""
+
+    def append(
+        self, records: Sequence[MetadataMessage], committed: Done, failed: Failed, now_ms: int, *, atomic: bool = True
+    ) -> None: ...
+
+    def when_committed(self, committed: Done, failed: Failed, now_ms: int) -> None: ...
+
+    def connection_closed(self, connection: int) -> None:
+        """The node has closed a connection itself."""
+
+
 class Dispatcher:
     """Executes frames of connections. `cold_reads`: how often data was not in memory."""
 
@@ -89,7 +103,7 @@ class Dispatcher:
         gate: Gate,
         channel: Channel,
         *,
-        controller: Callable[[], ControllerNode],
+        controller: Callable[[], Changes],
         purgatory: Purgatory,
         journal: Journal,
         mechanisms: Mechanisms,

@@ -34,7 +34,6 @@ from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.protocol.acls import AclOperation, PatternType, PermissionType, ResourceType
 from penstock.protocol.api import ApiKey
-from penstock.replication.replicas import Replicas
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta
@@ -72,12 +71,18 @@ class Journal:
     """
 
     def __init__(
-        self, state: NodeState, scheduler: Scheduler, replicas: Replicas, is_controller: Callable[[], bool]
+        self,
+        state: NodeState,
+        scheduler: Scheduler,
+        caught_up: Callable[[], bool],
+        is_controller: Callable[[], bool],
     ) -> None:
-        """`is_controller`: whether this node is the active controller."""
+        """`caught_up`: whether the metadata are of the present; `is_controller`: whether this node is the active
+        controller.
+        """
         self._state = state
         self._scheduler = scheduler
-        self._replicas = replicas
+        self._caught_up = caught_up
         self._is_controller = is_controller
         self.unclean_elections = 0
         self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
@@ -133,7 +138,7 @@ class Journal:
                 after.leader_recovery_state == RECOVERING and before.leader != after.leader != NO_LEADER
                 for _, before, after in partition_changes(old, delta)
             )
-        if self._replicas.caught_up or self._is_controller():
+        if self._caught_up() or self._is_controller():
             changes = leadership_changes(self._state.node_id, old, delta, is_controller=self._is_controller())
             tell(changes, expected=self._state.stopping or self._is_alone_and_starts)
 

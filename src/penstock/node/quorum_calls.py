@@ -1,11 +1,11 @@
-"""Calls of the metadata quorum to its other nodes, and how it learns that its leader is gone."""
+"""Calls of a quorum to its other nodes, and how it learns that its leader is gone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from penstock.node.outgoing import NotServed, Outgoing, Peer
-from penstock.node.quorum import Quorum
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.raft.effects import Target
@@ -15,10 +15,23 @@ RAFT_CHANNEL, FETCH_CHANNEL = "raft", "raft fetch"
 """Channels of the quorum: a vote must not wait behind a fetch that waits for records."""
 
 
+class Caller(Protocol):
+    """The quorum that calls."""
+
+    @property
+    def leader_id(self) -> int | None: ...
+
+    def leader_link_lost(self, now_ms: int) -> None:
+        """The connection over which the log is fetched from the leader broke."""
+
+    def leader_gone(self, now_ms: int) -> None:
+        """Nothing listens at the leader's address: its process has ended."""
+
+
 class QuorumCalls:
     """See the module's head."""
 
-    def __init__(self, outgoing: Outgoing, quorum: Callable[[], Quorum]) -> None:
+    def __init__(self, outgoing: Outgoing, quorum: Callable[[], Caller]) -> None:
         self._outgoing = outgoing
         self._quorum = quorum
         outgoing.on_link_lost.append(self._link_lost)

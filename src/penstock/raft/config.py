@@ -24,6 +24,10 @@ class RaftConfig:
         leader_gone_ms: the same for a leader whose process is known to be no more: within this time, by chance.
         start_election_ms: how long a voter that has just started waits before it asks for pre-votes; as long again by
             chance. They disturb nobody, and a quorum that starts as a whole need not wait for an election timeout.
+        lease_ms: how long a voter that has an answer from its leader helps nobody else to lead, even if the connection
+            breaks, unless the leader resigns or its process ends. So a leader that does things by itself only while a
+            majority is known to have followed it for less than this does nothing beside its successor. 0 for the
+            metadata quorum: its leader does nothing that is not in the log.
         auto_join: a controller that is no voter asks to become one, and has the voter removed that it was with the
             directory before.
     """
@@ -39,6 +43,7 @@ class RaftConfig:
     leader_grace_ms: int = 300
     leader_gone_ms: int = 60
     start_election_ms: int = 100
+    lease_ms: int = 0
     auto_join: bool = False
 
     @property

@@ -92,6 +92,8 @@ class Core:
         appending_to: the log's end after the append that was returned last, which the log does not know yet.
         cutting: the log is being truncated or replaced by a snapshot; nothing else is done to it meanwhile.
         no_room: the disk is full; nothing becomes durable meanwhile.
+        leased_until_ms: until then this replica, which has just started, helps nobody to lead: it may have an answer of
+            a leader from before.
         stopping: never stands again.
         fault: why the replica cannot go on; None as long as it can. It then does nothing any more.
     """
@@ -120,6 +122,7 @@ class Core:
         self.appending_to = 0
         self.cutting = False
         self.no_room = False
+        self.leased_until_ms = -1
         self.stopping = False
         self.fault: str | None = None
         self.effects: list[Effect] = []

@@ -57,16 +57,21 @@ class Elections:
         candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
         log_is_long_enough = (asked.last_offset_epoch, asked.last_offset) >= (core.log.last_epoch, core.log.end_offset)
         if asked.pre_vote:
-            return ErrorCode.NONE, log_is_long_enough and not self._hears_leader()
+            return ErrorCode.NONE, log_is_long_enough and not self._hears_leader(now_ms)
         return ErrorCode.NONE, self._grant(candidate, log_is_long_enough=log_is_long_enough, now_ms=now_ms)
 
-    def _hears_leader(self) -> bool:
+    def _hears_leader(self, now_ms: int) -> bool:
         """Whether this replica leads, or has had an answer from the leader that it follows (KIP-996).
 
-        One that suspects its leader to be gone does not speak for it.
+        One that suspects its leader to be gone does not speak for it, unless the leader may still count on it; nor does
+        one that has just started, which does not know what was counted on before.
         """
         role = self._core.role
-        return isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched and not role.suspected)
+        if now_ms < self._core.leased_until_ms:
+            return True
+        if isinstance(role, Follower):
+            return role.has_fetched and (not role.suspected or now_ms < role.leased_until_ms)
+        return isinstance(role, Leader)
 
     def _grant(self, candidate: ReplicaKey, *, log_is_long_enough: bool, now_ms: int) -> bool:
         """Whether the candidate has this replica's vote of the epoch, which may be given now."""

@@ -125,9 +125,16 @@ class Following:
             grace_ms = core.config.leader_grace_ms + core.random.randrange(core.config.leader_grace_ms // 2 + 1)
             role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + grace_ms)
 
+    def _end_lease(self) -> None:
+        """The leader does nothing by itself any more."""
+        role = self._core.role
+        if isinstance(role, Follower):
+            role.leased_until_ms = -1
+
     def leader_gone(self, now_ms: int) -> None:
         """The leader's process has ended: stands after a short random time, so that not all stand at once."""
         core = self._core
+        self._end_lease()
         self.suspect(now_ms)
         role = core.role
         if isinstance(role, Follower) and role.suspected and core.is_voter:
@@ -148,6 +155,7 @@ class Following:
             if news.error != ErrorCode.NONE:
                 core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
             if current and news.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._follows(node_id):
+                self._end_lease()
                 self.suspect(now_ms)  # it has resigned, or has started anew
             return
         role = core.role
@@ -158,6 +166,7 @@ class Following:
             return
         role.has_fetched = True
         role.suspected = False
+        role.leased_until_ms = now_ms + core.config.lease_ms
         role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
 
     def _follows(self, node_id: int) -> bool:

@@ -144,8 +144,8 @@ class Leading:
         moved = False
         if self._position(fetch.offset, fetch.last_epoch) is None:
             moved = self._fetched(fetch, now_ms)
-        if not self._serve(fetch, wait=wait_ms > 0):
-            self._park(fetch)
+        if not self._serve(fetch, now_ms, wait=wait_ms > 0):
+            self._park(fetch, now_ms)
         return moved
 
     def _position(self, offset: int, last_epoch: int) -> EpochEnd | CheckpointId | None:
@@ -194,7 +194,7 @@ class Leading:
             leader.heard.clear()
             leader.quorum_deadline_ms = now_ms + core.config.check_quorum_timeout_ms
 
-    def _serve(self, fetch: Parked, *, wait: bool) -> bool:
+    def _serve(self, fetch: Parked, now_ms: int, *, wait: bool) -> bool:
         """Answers a fetch if there is anything to send, or if it does not wait."""
         core, leader = self._core, self._leader
         high_watermark = messages.UNKNOWN if leader.high_watermark is None else leader.high_watermark
@@ -213,20 +213,23 @@ class Leading:
                 return False
         view = core.view_for(FetchRequest, fetch.arrival)
         core.answer(fetch.token, messages.fetch_answer(view, partition))
+        voter = leader.voters.get(fetch.key.id)
+        if voter is not None:
+            voter.answered_ms = now_ms
         return True
 
-    def _park(self, fetch: Parked) -> None:
+    def _park(self, fetch: Parked, now_ms: int) -> None:
         """Has a fetch wait. Each replica has at most one; an earlier one, whose connection is gone, is answered."""
         leader = self._leader
         for earlier in [each for each in leader.parked if each.key == fetch.key]:
             leader.parked.remove(earlier)
-            self._serve(earlier, wait=False)
+            self._serve(earlier, now_ms, wait=False)
         leader.parked.append(fetch)
 
     def _serve_parked(self, now_ms: int) -> None:
         leader = self._leader
         waiting, leader.parked = leader.parked, []
-        leader.parked = [each for each in waiting if not self._serve(each, wait=now_ms < each.deadline_ms)]
+        leader.parked = [each for each in waiting if not self._serve(each, now_ms, wait=now_ms < each.deadline_ms)]
 
     # FetchSnapshot
 

@@ -177,6 +177,13 @@ class RaftReplica:
         voting = role.voters.get(node_id)
         return max((each.last_fetch_ms for each in (*observed, *([voting] if voting else ()))), default=-1)
 
+    def majority_contact_ms(self, now_ms: int) -> int | None:
+        """While this replica leads: the latest time since which a majority is known to have followed it, -1 before
+        that; None if it does not lead. What a leader may do by itself hangs on it: a lease.
+        """
+        core = self._core
+        return core.role.majority_contact_ms(core.voters, now_ms) if isinstance(core.role, Leader) else None
+
     # Time
 
     def start(self, now_ms: int) -> list[Effect]:
@@ -187,6 +194,7 @@ class RaftReplica:
         core = self._core
         role = core.role
         assert isinstance(role, Unattached), "a replica starts once"
+        core.leased_until_ms = now_ms + core.config.lease_ms
         target = None if role.leader_id is None else core.target_of(role.leader_id)
         if role.leader_id is not None and role.leader_id != core.local.id and target is not None:
             core.become_follower(role.epoch, role.leader_id, target, now_ms)

@@ -103,7 +103,8 @@ class Follower:
     """Fetches from the leader of `epoch`.
 
     `leader_high_watermark` is the highest that the leader has told. `has_fetched`: the leader has answered a fetch.
-    `has_updated`: it knows where this voter is, and which kraft.version it supports.
+    `has_updated`: it knows where this voter is, and which kraft.version it supports. `leased_until_ms`: until then this
+    voter does not help anybody else to lead.
     """
 
     epoch: int
@@ -116,6 +117,7 @@ class Follower:
     update_voter_due_ms: int = 0
     has_updated: bool = False
     suspected: bool = False
+    leased_until_ms: int = -1
 
     def election(self) -> ElectionState:
         return ElectionState(self.epoch, leader_id=self.leader_id)
@@ -123,13 +125,19 @@ class Follower:
 
 @dataclass(slots=True)
 class Progress:
-    """How far one replica is, as its fetches tell. Offset -1 and time -1: not known."""
+    """How far one replica is, as its fetches tell. Offset -1 and time -1: not known.
+
+    `answered_ms`: when its last fetch was answered. `contact_ms`: when the one before that it has just sent was; it
+    followed this leader at some time since then, however long the fetch was on its way.
+    """
 
     key: ReplicaKey
     end_offset: int = -1
     last_fetch_ms: int = -1
     last_caught_up_ms: int = -1
     fetched_leader_end: int = -1
+    answered_ms: int = -1
+    contact_ms: int = -1
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
         """Notes that the replica fetches from `offset`, and so has everything before it on disk.
@@ -143,6 +151,7 @@ class Progress:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.end_offset = offset
         self.last_fetch_ms = now_ms
+        self.contact_ms = self.answered_ms
         self.fetched_leader_end = leader_end_offset
 
 
@@ -210,6 +219,18 @@ class Leader:
             if progress.key not in voters and progress.key != self.local and progress.last_fetch_ms >= 0:
                 self.observers[progress.key] = progress
         self.heard.intersection_update(self.voters)
+
+    def majority_contact_ms(self, voters: VoterSet, now_ms: int) -> int:
+        """The latest time since which a majority of the voters, this one among them if it votes, is known to have
+        followed this leader; -1 before a majority has.
+        """
+        needed = voters.majority - (1 if self.local in voters else 0)
+        if needed == 0:
+            return now_ms
+        contacts = sorted(
+            (self.voters[each].contact_ms for each in voters.voters if each != self.local.id), reverse=True
+        )
+        return contacts[needed - 1] if len(contacts) >= needed else -1
 
     def advance(self, voters: VoterSet) -> bool:
         """Moves the high watermark to what a majority has on disk; whether it moved."""

@@ -1,4 +1,4 @@
-"""The topic that a quorum keeps its log in. That of the metadata quorum is Kafka's."""
+"""The topic that a quorum keeps its log in. That of the metadata quorum is Kafka's, that of Guardian ours."""
 
 from __future__ import annotations
 
@@ -20,3 +20,5 @@ class QuorumTopic(NamedTuple):
 
 METADATA = QuorumTopic("__cluster_metadata", UUID(int=1))
 """Name and id are the same in every cluster."""
+GUARDIAN = QuorumTopic("__guardian_log", UUID(int=0x6775_6172_6469_616E))
+"""Of Guardian's own quorum, in processes of its own; no cluster has a topic of this name or id."""

@@ -16,7 +16,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.events import events
 from penstock.server.garbage import collect_when_quiet, collect_young_only
@@ -27,10 +27,28 @@ from penstock.server.warming import warm
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
+    from penstock.server.shell import Shell
 
 logger = events("server")
 
 KILLED_EXIT_CODE = 128
+
+
+class Runnable(Protocol):
+    """A node in the loop: `server.server.Server`, or one like it."""
+
+    failed: asyncio.Event
+    failure: Exception | None
+    shell: Shell
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def reload_stores(self) -> None: ...
+
+
+S = TypeVar("S", bound=Runnable)
 
 
 def run(settings: Settings, *, on_ready: Callable[[Server], None] = lambda server: None) -> int:
@@ -38,17 +56,22 @@ def run(settings: Settings, *, on_ready: Callable[[Server], None] = lambda serve
 
     Raises ConfigError or StorageError, in a sentence, if the node cannot start.
     """
+    return run_server(settings, lambda: Server(settings), on_ready)
+
+
+def run_server(settings: Settings, make: Callable[[], S], on_ready: Callable[[S], None]) -> int:
+    """`run`, of a node that `make` makes, in the loop; these are its settings."""
     say_what_is_odd(settings)
     raise_descriptor_limit()
     gc.disable()  # nothing made while starting is garbage; collecting it costs a tenth of the start
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(serve(settings, on_ready))
+        return runner.run(serve(settings, make, on_ready))
 
 
-async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
+async def serve(settings: Settings, make: Callable[[], S], on_ready: Callable[[S], None]) -> int:
     """Starts the node, waits for a signal or its failure, stops it."""
     stop = asyncio.Event()
-    server = Server(settings)
+    server = make()
     install_signal_handlers(stop)
     if speaks_tls(settings):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload_stores)

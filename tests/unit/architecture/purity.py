@@ -25,6 +25,7 @@ PURE_ROOMS = (
     "placement",
     "tiered",
     "node",
+    "guardian/core",
 )
 WORLD = frozenset(
     """

@@ -1,0 +1,335 @@
+"""One Guardian node as a state machine: events in, effects out. A broker's shell runs it, and so does the simulator.
+
+It is put together from the parts of a broker's node that are about requests and calls (dispatcher, logins, gate,
+outgoing connections) and from the quorum of Guardian's own log. Nothing here waits, reads a clock or opens a file,
+except that `start` reads the small files that identify the node, and its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, NoReturn
+
+from penstock.config.guardian import GuardianSettings
+from penstock.errors import ErrorCode, RequestError, StorageError
+from penstock.guardian.core.front import Front
+from penstock.guardian.core.handlers import handlers
+from penstock.guardian.core.identity import GuardianIdentity, read_identity
+from penstock.guardian.core.quorum import GuardianQuorum
+from penstock.log.directory import LogDirectory
+from penstock.log.disk import Operation
+from penstock.metadata.image import EMPTY_IMAGE
+from penstock.node.bugs import Bugs
+from penstock.node.channel import Channel
+from penstock.node.client_quotas import ClientQuotas
+from penstock.node.connection import Connection
+from penstock.node.denials import Denials
+from penstock.node.dispatcher import Dispatcher
+from penstock.node.duties import Duty
+from penstock.node.effects import Effect, Run
+from penstock.node.gate import Gate, authorizer_of
+from penstock.node.identities import Identities
+from penstock.node.journal import Journal
+from penstock.node.mechanisms import mechanisms_of
+from penstock.node.outgoing import Outgoing
+from penstock.node.peer_logins import PeerLogins
+from penstock.node.plugged import NOTHING_PLUGGED, Plugged
+from penstock.node.purgatory import Purgatory
+from penstock.node.quorum_calls import QuorumCalls
+from penstock.node.request import Kept, Request, Served
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
+from penstock.node.turns import CountedWork
+from penstock.protocol.message import Message
+from penstock.records.wall import WallTime
+from penstock.security.certificates import Shown
+
+UNREPORTED_ROUNDS_MAX = 16
+"""Rounds in which calls that failed at once are told to their callers, which may call again, in one turn."""
+
+
+class NoRecords:
+    """No handler of Guardian's answers with records for a cluster's controller."""
+
+    def append(self, *_: Any, **__: Any) -> NoReturn:
+        raise RequestError(ErrorCode.NOT_CONTROLLER, "Guardian is no controller.")
+
+    def when_committed(self, *_: Any) -> NoReturn:
+        raise RequestError(ErrorCode.NOT_CONTROLLER, "Guardian is no controller.")
+
+    def connection_closed(self, connection: int) -> None:
+        """Nobody watches over connections of clients."""
+
+
+class GuardianNode:
+    """See the module's head. `now_ms`, which never goes back, is for timers; `wall` is for timestamps.
+
+    Args:
+        settings: the node's. directory: the one at `penstock.guardian.data.dir`. random: all randomness of the node.
+        bug: gets errors that should never happen; by default they are logged. work_ms: a clock, in ms, that measures
+        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins, which nobody
+        outside may guess. plugged: see there.
+
+    Attributes:
+        front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
+        stopped: a clean stop is complete. failure: why the node cannot go on; None while it can.
+    """
+
+    def __init__(
+        self,
+        settings: GuardianSettings,
+        directory: LogDirectory,
+        *,
+        random: Random,
+        bug: Callable[[str, Exception], None] | None = None,
+        work_ms: Callable[[], float] | None = None,
+        wall: WallTime | None = None,
+        nonces: Random | None = None,
+        plugged: Plugged = NOTHING_PLUGGED,
+    ) -> None:
+        self.guardian_settings = settings
+        node_settings = settings.node
+        state = self.state = NodeState(node_settings, directory)
+        scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
+        self.connections: dict[int, Connection] = {}
+        self.identity: GuardianIdentity
+        self.quorum: GuardianQuorum
+        self.front: Front
+        users = EMPTY_IMAGE.scram_credentials
+        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, nonces or random)
+        self.outgoing = Outgoing(
+            state.node_id,
+            timers=scheduler.timers,
+            random=scheduler.random,
+            report=scheduler.bugs.of("call"),
+            emit=scheduler.emit,
+            idle_ms=node_settings.connections_max_idle_ms,
+            setup_timeout_ms=node_settings.socket_connection_setup_timeout_ms,
+            setup_timeout_max_ms=node_settings.socket_connection_setup_timeout_max_ms,
+            logins=PeerLogins(mechanisms, scheduler.emit, directory.index),
+        )
+        authorizer = authorizer_of(node_settings)
+        authorizer.loaded()
+        self.gate = Gate(authorizer, Denials(authorizer, scheduler))
+        served = Served(self, handlers().values(), node_settings.controller_listener_names)
+        timeout_ms = node_settings.request_timeout_ms
+        self.dispatcher = Dispatcher(
+            self.connections,
+            scheduler,
+            served,
+            self.gate,
+            Channel(state.node_id, self.outgoing, scheduler.timers, scheduler.bugs, request_timeout_ms=timeout_ms),
+            controller=NoRecords,
+            purgatory=Purgatory(scheduler.timers),
+            journal=Journal(state, scheduler, lambda: False, lambda: False),
+            mechanisms=mechanisms,
+            identities=Identities(lambda: node_settings, plugged),
+            login_timeout_ms=node_settings.penstock_receive_timeout_ms,
+            login_delay_ms=node_settings.connection_failed_authentication_delay_ms,
+            read_failed=lambda index, error, now_ms: self.log_failed(error),
+            work_ms=work_ms or CountedWork(),
+            request_timeout_ms=timeout_ms,
+            quotas=ClientQuotas(state, scheduler),
+        )
+
+    # Life
+
+    @property
+    def ready(self) -> bool:
+        """Whether the node can answer: it knows a leader, and how old at most what it knows is."""
+        if not self.state.ready or self.state.stopping:
+            return False
+        return self.quorum.leader_id is not None and self.quorum.age_ms(self.scheduler.now_ms) is not None
+
+    @property
+    def stopped(self) -> bool:
+        return self.state.stopped
+
+    @property
+    def failure(self) -> Exception | None:
+        return self.state.failure
+
+    @property
+    def node_id(self) -> int:
+        return self.state.node_id
+
+    @property
+    def bugs(self) -> Bugs:
+        return self.scheduler.bugs
+
+    def bug(self, place: str, what: str, error: Exception) -> None:
+        self.scheduler.bug(place, what, error)
+
+    def may_act(self, now_ms: int) -> bool:
+        """Whether this node may act by itself now, see `guardian.core.lease`."""
+        return self.state.failure is None and not self.state.stopping and self.quorum.may_act(now_ms)
+
+    def start(self, now_ms: int) -> None:
+        """Identifies the directory, reads its log and begins to take part; blocks on the disk.
+
+        Raises ConfigError or StorageError, in one line, for a directory that cannot be used.
+        """
+        scheduler, directory = self.scheduler, self.state.metadata_directory
+        scheduler.now_ms = now_ms
+        settings, disk = self.guardian_settings, directory.blocking_disk
+        try:
+            self.identity = read_identity(disk, directory.path, settings)
+            directory.id = self.identity.directory_id
+            self.quorum = GuardianQuorum(
+                settings,
+                self.identity,
+                disk,
+                self,
+                call=QuorumCalls(self.outgoing, lambda: self.quorum).call,
+                random=scheduler.random,
+                wall=scheduler.wall,
+            )
+            self.front = Front(
+                self.quorum,
+                self.outgoing,
+                scheduler.wall,
+                timeout_ms=settings.penstock_guardian_request_timeout_ms,
+            )
+            self.quorum.start(now_ms)
+        except OSError as error:
+            raise StorageError(f"{directory.path} cannot be read: {error.strerror}") from error
+        scheduler.duties = (
+            Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
+        )
+        self.state.ready = True
+
+    def shutdown(self, now_ms: int) -> None:
+        """Begins a clean stop: the leadership is handed over, the log flushed. `stopped` is true when it is done."""
+        self.scheduler.now_ms = now_ms
+        self.scheduler.stirred = True
+        if not self.state.stopping:
+            self.state.stopping = True
+            self.quorum.shutdown(self._log_closed, now_ms)
+
+    def _log_closed(self, now_ms: int) -> None:
+        self.dispatcher.close_all("the node is stopping")
+        self.state.stopped = True
+
+    # Events
+
+    def connected(
+        self, connection: int, listener: str, peer: str, now_ms: int, shown: Shown | None = None, *, since_ms: int = -1
+    ) -> None:
+        """A client or another node connected; see `node.broker`."""
+        assert connection not in self.connections
+        self.scheduler.now_ms = now_ms
+        found = Connection.of(self.state.settings, connection, listener, peer)
+        if self.dispatcher.logins.connected(found, now_ms if since_ms < 0 else since_ms, shown):
+            self.connections[connection] = found
+
+    def connection_delay_ms(self, address: str, now_ms: int) -> int:
+        """No address is held back."""
+        return 0
+
+    def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
+        """Handles one frame, without its length prefix; one of a connection that the node has closed is ignored."""
+        self.scheduler.now_ms = now_ms
+        found = self.connections.get(connection)
+        if found is not None:
+            self.dispatcher.received(found, frame, now_ms)
+
+    def disconnected(self, connection: int, now_ms: int) -> None:
+        """The connection is gone."""
+        self._happens(now_ms)
+        found = self.connections.get(connection)
+        if found is not None:
+            self.dispatcher.turns.leave(found)
+
+    def link_up(self, link: int, now_ms: int) -> None:
+        """A connection that `Dial` asked for has been made."""
+        self._happens(now_ms)
+        self.scheduler.guarded("call", "a connection to another node", self.outgoing.link_up, link, now_ms)
+
+    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
+        """An answer of another node, without its length prefix."""
+        self._happens(now_ms)
+        self.scheduler.guarded("call", "an answer of another node", self.outgoing.link_received, link, frame, now_ms)
+
+    def link_lost(self, link: int, reason: str, now_ms: int) -> None:
+        """A connection to another node broke, or could not be made."""
+        self._happens(now_ms)
+        what = "a lost connection to another node"
+        self.scheduler.guarded("call", what, self.outgoing.link_lost, link, reason, now_ms)
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        """An operation of a `Run` effect has succeeded."""
+        self._operation_ended(operation, operation.owner.operation_completed, result, now_ms)
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        """An operation of a `Run` effect has raised an error of the disk."""
+        self._operation_ended(operation, operation.owner.operation_failed, error, now_ms)
+
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        """An operation of a `Run` effect has raised something else than OSError: a bug."""
+        self._operation_ended(operation, self._operation_broke, error, now_ms)
+
+    def _operation_ended(self, operation: Operation, tell: Callable[..., None], outcome: Any, now_ms: int) -> None:
+        self._happens(now_ms)
+        try:
+            tell(operation, outcome, now_ms)
+        except Exception as error:
+            self._operation_broke(operation, error, now_ms)
+
+    def _operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        what = f"{type(operation).__name__} of {operation.order}"
+        self.scheduler.guarded("operation", what, operation.owner.operation_broke, operation, error, now_ms)
+        self.scheduler.bug("operation", what, error)
+
+    def _happens(self, now_ms: int) -> None:
+        self.scheduler.now_ms = now_ms
+        self.scheduler.stirred = True
+
+    def tick(self, now_ms: int) -> None:
+        """Called at `next_deadline_ms`: fires timers, serves connections in line."""
+        scheduler = self.scheduler
+        scheduler.now_ms = now_ms
+        scheduler.tick(now_ms)
+        scheduler.guarded("request", "the turns of connections", self.dispatcher.turns.serve)
+        if scheduler.working:
+            scheduler.guarded("work", "long work", scheduler.step)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` must be called. None: only events can wake the node."""
+        scheduler = self.scheduler
+        if scheduler.working or self.dispatcher.turns.waiting or self.outgoing.unreported:
+            return scheduler.now_ms
+        return scheduler.next_deadline_ms()
+
+    def take_effects(self) -> list[Effect]:
+        """Returns the effects to carry out, in order, and forgets them. Call it after each event or each loop turn."""
+        scheduler = self.scheduler
+        now_ms = scheduler.now_ms
+        for _ in range(UNREPORTED_ROUNDS_MAX):
+            if not self.outgoing.unreported:
+                break
+            scheduler.stirred = True
+            scheduler.guarded("call", "calls that failed", self.outgoing.proceed, now_ms)
+        if self.dispatcher.turns.spent_ms:
+            self.dispatcher.turns.turn_ended()
+        effects = scheduler.effects
+        if self.quorum.has_operations:
+            effects += map(Run, self.quorum.take_operations(now_ms))
+        scheduler.effects = []
+        return effects
+
+    # For handlers and the quorum
+
+    def answer(self, request: Request[Any], message: Message | Kept | None, now_ms: int) -> None:
+        """Answers a request for which the handler returned LATER."""
+        self.dispatcher.exit.answer(request, message, now_ms)
+
+    def quorum_stirred(self) -> None:
+        self.scheduler.stirred = True
+
+    def log_failed(self, error: Exception) -> None:
+        """The node cannot go on; the shell ends the process."""
+        self.state.fail(error)
+
+    def _quorum_broke(self, error: Exception, now_ms: int) -> None:
+        self.log_failed(error)

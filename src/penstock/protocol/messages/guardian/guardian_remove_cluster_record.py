@@ -1,0 +1,13 @@
+"""GuardianRemoveClusterRecord. Written by tools/generate_messages.py from the schema; do not edit."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from penstock.protocol.message import Message, ZERO_UUID
+
+
+class GuardianRemoveClusterRecord(Message, key=3, versions=(0, 0), flexible_from=0):
+    """GuardianRemoveClusterRecord, versions 0 to 0."""
+
+    cluster_id: UUID = ZERO_UUID
