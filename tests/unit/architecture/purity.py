@@ -25,7 +25,9 @@ PURE_ROOMS = (
     "placement",
     "tiered",
     "node",
+    "guardian/plan",
 )
+"""Rooms, and the part of one, that are pure."""
 WORLD = frozenset(
     """
     asyncio concurrent ctypes fcntl ftplib glob http io mmap multiprocessing os pathlib pickle psutil queue random
