@@ -166,8 +166,7 @@ def read_table(directory: Path, name: str, problems: Problems) -> Table:
         raise ConfigError(f"{directory} is no directory; a model is one with {PARTS}")
 
     if not path.exists():
-        near = did_you_mean(path.name, [each.name for each in directory.iterdir()])
-        raise ConfigError(f"{directory} has no {path.name}{near}; a model has {PARTS}")
+        raise ConfigError(f"{directory} has no {path.name}; a model has {PARTS}")
     try:
         data = pq.read_table(path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:

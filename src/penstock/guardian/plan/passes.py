@@ -16,6 +16,7 @@ from penstock.guardian.plan.columns import (
     FIRST_DISK,
     FREE,
     LEADER,
+    LEAVES,
     PARTITION,
     STAYS,
     TAKES,
@@ -89,7 +90,7 @@ def move_disks(s: State, pools: Pools, order: Array) -> int:
             continue
         for i in range(pools.starts[b], pools.starts[b + 1]):
             r = pools.members[i]
-            if s.replicas[r, BROKER] == b:
+            if s.replicas[r, BROKER] == b and not s.replicas[r, LEAVES]:
                 d, change = disk_step_change(s, r)
                 if d >= 0 and change < -WORTH:
                     put(s, r, d)

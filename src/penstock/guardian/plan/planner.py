@@ -41,7 +41,7 @@ from penstock.guardian.plan.rules import Rules
 from penstock.guardian.plan.score import count_spread
 from penstock.guardian.plan.state import State, add_up, misplaced, state_of
 
-WORTHWHILE_ROUND = 0.05
+WORTHWHILE_ROUND = 0.002
 """The fraction of the score by which a round must lower it for another one to follow."""
 
 

@@ -8,6 +8,7 @@ from penstock.guardian.plan.columns import (
     BROKER,
     DISK,
     LEADER,
+    LEAVES,
     OVERLOAD,
     PARTITION,
 )
@@ -45,6 +46,8 @@ def whole(s: State) -> float:
 def better_place(s: State, pools: Pools, r: int) -> tuple[int, float]:
     """The disk where replica r is best, and how the score changes; NOWHERE if it may not go anywhere."""
     best, least = disk_step_change(s, r)
+    if s.replicas[r, LEAVES]:
+        best, least = NOWHERE, np.inf
     gone = leave_change(s, r)
     for b in pools.takers:
         d, change = come_change(s, r, b, np.inf)
