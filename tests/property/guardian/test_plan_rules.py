@@ -1,4 +1,4 @@
-"""Whatever the cluster and the rules: the verifier finds nothing against a plan, and the same input gives the same one."""
+"""Whatever the cluster and the rules: the verifier finds nothing against a plan, and the same input gives it again."""
 
 from __future__ import annotations
 

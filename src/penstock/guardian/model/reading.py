@@ -99,7 +99,8 @@ def brokers_at(brokers: Brokers, table: Table, problems: Problems) -> Array:
     unknown = brokers.ids[at] != ids
     text = f"broker {example(ids, unknown)} is not in brokers.parquet"
     problems.at_rows(table.name, unknown, text, "each broker must have a row there")
-    return at
+    found: Array = at
+    return found
 
 
 def disks_of(table: Table, brokers: Brokers, problems: Problems) -> tuple[Disks, dict[tuple[int, str], int]]:
@@ -134,8 +135,8 @@ def replicas_of(
     disk = disks_at(table, broker, disk_at, problems)
     topic, topics = coded(table["topic"])
     number, position = table["partition"].astype(np.int64), table["position"].astype(np.int64)
-    for name, values in (("partition", number), ("position", position)):
-        problems.at_rows("replicas", values < 0, f"{name} is {example(values, values < 0)}", "it must be 0 or more")
+    for what, values in (("partition", number), ("position", position)):
+        problems.at_rows("replicas", values < 0, f"{what} is {example(values, values < 0)}", "it must be 0 or more")
     problems.check()
     order = np.lexsort((position, number, topic))
     topic, number, position = topic[order], number[order], position[order]

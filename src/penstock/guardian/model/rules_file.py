@@ -77,7 +77,7 @@ def by_topic(value: Any, name: str, topics: set[str], read: Callable[[Any, str],
 
 def checked(value: Any, name: str, allowed: Iterable[str]) -> Mapping[str, Any]:
     """An object that has only keys that are allowed."""
-    mapping = typed(value, name, dict, "an object")
+    mapping: Mapping[str, Any] = typed(value, name, dict, "an object")
     allowed = list(allowed)
     for key in mapping:
         if key not in allowed:

@@ -11,18 +11,19 @@ from typing import Any, TypeVar
 import numba
 
 Function = TypeVar("Function")
+njit: Any = numba.njit
 
 
 def compiled(function: Function) -> Function:
     """Machine code at first use, from the cache if it is there. Runs without the GIL and checks no bounds."""
-    machine_code: Any = numba.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
+    machine_code: Any = njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
     code: Function = machine_code(function)
     return code
 
 
 def inner(function: Function) -> Function:
     """The same for a function that Python does not call."""
-    machine_code: Any = numba.njit(
+    machine_code: Any = njit(
         cache=True, nogil=True, boundscheck=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
     )
     code: Function = machine_code(function)

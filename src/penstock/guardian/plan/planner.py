@@ -7,6 +7,7 @@ replicas and leaders are to be; `plan.document` says it as moves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -158,13 +159,14 @@ def one_round(state: State, swaps: bool) -> int:
     A swap copies two replicas, so swaps are for what is left when everything else has been tried.
     """
     steps = 0
-    for work, most in (
+    passes: list[tuple[Any, int | None]] = [
         (move_leaders, None),
         (move_disks, None),
         (relieve, PLAN_TARGETS_MAX),
         (fill, PLAN_SOURCES_MAX),
         (swap_pairs, PLAN_SWAPS_MAX),
-    )[: None if swaps else -1]:
+    ]
+    for work, most in passes if swaps else passes[:-1]:
         costs = broker_costs(state)
         order = np.argsort(-costs, kind="stable")
         order = order[costs[order] > 0]

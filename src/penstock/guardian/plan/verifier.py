@@ -214,7 +214,7 @@ def too_narrow(model: Model, rules: Rules, places: Places, rule: str, domain: Ar
     excluded = np.flatnonzero(np.isin(model.topic, excluded_topics(model, rules)))
     still = {*flying(model, rules), *excluded.tolist(), *lost(model)}
     after = spread(model, domain[places.broker])
-    for p in np.flatnonzero(after < possible):
+    for p in np.flatnonzero(after < possible).tolist():
         if int(p) not in still:
             text = f"{partition_name(model, p)} is in {after[p]} {rule}, it can be in {possible[p]}"
             yield Fault(rule, partition_name(model, p), text)
@@ -331,7 +331,7 @@ def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
     hit = np.zeros(len(model.topic), np.bool_)
     hit[model.partition[changed]] = True
     hit |= led
-    for p in np.flatnonzero(hit & np.isin(model.topic, excluded_topics(model, rules))):
+    for p in np.flatnonzero(hit & np.isin(model.topic, excluded_topics(model, rules))).tolist():
         yield Fault(names.EXCLUDED, partition_name(model, p), f"{partition_name(model, p)} is changed, it is excluded")
     for p in flying(model, rules):
         if hit[p]:
@@ -362,7 +362,7 @@ def narrowed(model: Model, rules: Rules, after: Places, rule: str, domain: Array
     living = model.brokers.alive & ~np.isin(model.brokers.ids, list(rules.drained))
     possible = len(set(domain[living].tolist()))
     was, now = spread(model, domain[model.broker]), spread(model, domain[after.broker])
-    for p in np.flatnonzero(now < np.minimum(was, possible)):
+    for p in np.flatnonzero(now < np.minimum(was, possible)).tolist():
         text = f"{partition_name(model, p)} was in {was[p]} {rule} and would be in {now[p]}"
         yield Fault(rule, partition_name(model, p), text)
 
