@@ -37,8 +37,8 @@ def page() -> str:
         lines += ["", f"## penstock {name}", "", *described(command)]
         for action, (_, below) in subparsers(command).items():
             lines += ["", f"### penstock {name} {action}", "", *described(below)]
-            for part, (_, further) in subparsers(below).items():
-                lines += ["", f"### penstock {name} {action} {part}", "", *described(further)]
+            for further, (_, lowest) in subparsers(below).items():
+                lines += ["", f"#### penstock {name} {action} {further}", "", *described(lowest)]
     return "\n".join(lines) + "\n"
 
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "configs": "penstock.cli.configs",
     "acls": "penstock.cli.acls",
     "cluster": "penstock.cli.cluster.command",
-    "guardian": "penstock.cli.guardian",
+    "guardian": "penstock.cli.guardian.command",
     "disks": "penstock.cli.disks",
     "groups": "penstock.cli.groups",
     "transactions": "penstock.cli.transactions",

@@ -26,7 +26,9 @@ PURE_ROOMS = (
     "tiered",
     "node",
     "guardian/core",
+    "guardian/plan",
 )
+"""Rooms, and the part of one, that are pure."""
 WORLD = frozenset(
     """
     asyncio concurrent ctypes fcntl ftplib glob http io mmap multiprocessing os pathlib pickle psutil queue random

@@ -13,6 +13,7 @@ SOURCE = Path(__file__).resolve().parents[3] / "src" / "penstock"
 PLACES = (
     "client",
     "coordinator",
+    "guardian",
     "log",
     "metadata",
     "node",

@@ -1,15 +1,4 @@
-"""Run Guardian, which looks after many clusters, and tell it of them.
-
-A Guardian is one, three or five nodes that keep one log; any of them answers. Each node has a properties file of its
-own. Format its directory once, with the same id on all nodes, then start it.
-
-examples:
-  penstock guardian format conf/guardian-1.properties --guardian-id 5L6g3nShT-eMCtK--X86sw
-  penstock guardian start conf/guardian-1.properties
-  penstock guardian clusters add clicks --bootstrap 10.0.0.7:9092 --kind kafka --idc north
-  penstock guardian clusters set-mode clicks balance=advise
-  penstock guardian clusters list --json
-"""
+"""Show, register, change and remove the clusters that Guardian knows."""
 
 from __future__ import annotations
 
@@ -19,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.cli.common import (
+    Actions,
     add_action,
-    add_actions,
     add_command_config,
     add_json,
     add_option,
@@ -28,39 +17,20 @@ from penstock.cli.common import (
     names_in,
     new_random,
     pairs,
-    read_properties,
-    run_action,
     security_of,
 )
-from penstock.cli.server import add_logging
 from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.cli.parser import Parser
     from penstock.guardian.client import Answer
-    from penstock.guardian.service import GuardianServer
 
-SUMMARY = "run Guardian, which looks after many clusters, and tell it of them"
 DEFAULT_ADDRESS = "127.0.0.1:9500"
 CLUSTERS = "/v1/clusters"
 
-run = run_action
 
-
-def register(parser: argparse.ArgumentParser) -> None:
-    actions = add_actions(parser)
-    formatting = add_action(actions, "format", format_action, "format the directory of a Guardian node").examples(
-        "penstock guardian format conf/guardian-1.properties --guardian-id $(penstock storage random-uuid)"
-    )
-    formatting.add_argument("file", metavar="FILE", help="the node's properties")
-    add_option(formatting, "--guardian-id", "ID", "id of this Guardian, the same for all of its nodes; one alone has a "
-               "new one without it")  # fmt: skip
-    add_json(formatting)
-    starting = add_action(actions, "start", start, "run a Guardian node until Ctrl-C or SIGTERM").examples(
-        "penstock guardian start conf/guardian-1.properties"
-    )
-    starting.add_argument("file", metavar="FILE", help="the node's properties")
-    add_logging(starting)
+def register(actions: Actions[argparse.ArgumentParser]) -> None:
+    """Adds the actions on clusters."""
     clusters = add_action(actions, "clusters", run_cluster_action, "show, register, change and remove clusters")
     register_clusters(clusters)
 
@@ -104,43 +74,6 @@ def add_cluster_action(actions: Any, name: str, function: Any, summary: str) -> 
     add_command_config(parser)
     add_json(parser)
     return parser
-
-
-def format_action(arguments: argparse.Namespace) -> int:
-    """Formats, and prints what the directory is now."""
-    from penstock.cli.output import print_json
-    from penstock.config.guardian import GuardianSettings
-    from penstock.guardian.service import format_node
-
-    settings = GuardianSettings.from_properties(read_properties(arguments.file))
-    identity = format_node(settings, arguments.guardian_id, new_random())
-    path = settings.penstock_guardian_data_dir
-    if arguments.json:
-        print_json({"guardian_id": identity.guardian_id, "node_id": identity.node_id, "directory": path})
-    else:
-        print(f"Formatted {path} for node {identity.node_id} of Guardian {identity.guardian_id}.")
-    return 0
-
-
-def start(arguments: argparse.Namespace) -> int:
-    """Runs the node; returns the exit code."""
-    from penstock import __version__
-    from penstock.config.guardian import GuardianSettings
-    from penstock.events import events
-    from penstock.guardian.service import GuardianServer
-    from penstock.server.logs import configure
-    from penstock.server.process import run_server
-
-    configure(json_lines=arguments.log_format == "json", level=arguments.log_level)
-    settings = GuardianSettings.from_properties(read_properties(arguments.file))
-    logger = events("guardian")
-    node_id = settings.penstock_guardian_node_id
-    logger.info(f"Penstock {__version__} Guardian starts", node_id=node_id, settings=arguments.file, pid=os.getpid())
-
-    def ready(server: GuardianServer) -> None:
-        logger.info("ready", address=server.address, metrics=server.http_address or "none")
-
-    return run_server(settings.node, lambda: GuardianServer(settings), ready)
 
 
 def run_cluster_action(arguments: argparse.Namespace) -> int:

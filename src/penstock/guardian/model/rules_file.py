@@ -1,0 +1,138 @@
+"""The rules of a plan as a person writes them: a JSON file, checked against the model.
+
+Every key is optional. `capacity`: {cpu, net, disk_rate, bytes}, shares of capacities. `goals`: {within, bytes_price,
+topic_price}. `racks`, `hosts`: whether to spread over them. `replicas_per_broker_max`. `excluded_topics`,
+`excluded_brokers`, `cordoned`, `drained`: lists. `pinned`: brokers by topic. `leaders_per_broker_min`: numbers by
+topic. `in_flight`: partitions as `kafka-reassign-partitions` has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from penstock.config.nearest import did_you_mean
+from penstock.errors import ConfigError
+from penstock.guardian.plan.model import Model
+from penstock.guardian.plan.rules import Capacity, Flight, Goals, Rules
+
+CAPACITY_MAX = 1.0
+WITHIN_MAX = 1.0
+
+
+def read_rules(path: Path | None, model: Model) -> Rules:
+    """The rules of a file, or those without one. Raises ConfigError that names the key and what would be right."""
+    if path is None:
+        return Rules()
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON: {error}") from None
+    try:
+        return rules_of(document, model)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def rules_of(document: Any, model: Model) -> Rules:
+    """The rules of a JSON document. Raises ConfigError."""
+    given = checked(document, "the file", [each.name for each in fields(Rules)])
+    topics, brokers = set(model.topics), set(model.brokers.ids.tolist())
+    readers: dict[str, Callable[[Any, str], Any]] = {
+        "capacity": lambda value, name: Capacity(**numbers(value, name, Capacity, CAPACITY_MAX)),
+        "goals": goals,
+        "racks": lambda value, name: typed(value, name, bool, "true or false"),
+        "hosts": lambda value, name: typed(value, name, bool, "true or false"),
+        "replicas_per_broker_max": lambda value, name: None if value is None else count(value, name),
+        "excluded_topics": lambda value, name: tuple(
+            known(each, topics, name, "topic") for each in listed(value, name)
+        ),
+        "excluded_brokers": lambda value, name: broker_ids(value, brokers, name),
+        "cordoned": lambda value, name: broker_ids(value, brokers, name),
+        "drained": lambda value, name: broker_ids(value, brokers, name),
+        "pinned": lambda value, name: by_topic(value, name, topics, lambda ids, at: broker_ids(ids, brokers, at)),
+        "leaders_per_broker_min": lambda value, name: by_topic(value, name, topics, count),
+        "in_flight": lambda value, name: tuple(flight(each, model, brokers) for each in listed(value, name)),
+    }
+    return Rules(**{name: readers[name](value, name) for name, value in given.items()})
+
+
+def goals(value: Any, name: str) -> Goals:
+    found = Goals(**numbers(value, name, Goals, None))
+    if found.within > WITHIN_MAX:
+        raise ConfigError(f"{name}.within = {found.within:g}; it must be at most {WITHIN_MAX:g}")
+    return found
+
+
+def by_topic(value: Any, name: str, topics: set[str], read: Callable[[Any, str], Any]) -> dict[str, Any]:
+    """An object with a value for each of some topics."""
+    given = typed(value, name, dict, "an object with a key for each topic")
+    return {known(topic, topics, name, "topic"): read(each, f"{name}.{topic}") for topic, each in given.items()}
+
+
+def checked(value: Any, name: str, allowed: Iterable[str]) -> Mapping[str, Any]:
+    """An object that has only keys that are allowed."""
+    mapping: Mapping[str, Any] = typed(value, name, dict, "an object")
+    allowed = list(allowed)
+    for key in mapping:
+        if key not in allowed:
+            near = did_you_mean(key, allowed)
+            raise ConfigError(f"{name} has the unknown key {key}{near or '; it may have ' + ', '.join(allowed)}")
+    return mapping
+
+
+def typed(value: Any, name: str, kind: type, right: str) -> Any:
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name} = {json.dumps(value)}; it must be {right}")
+    return value
+
+
+def numbers(value: Any, name: str, kind: type, most: float | None) -> dict[str, float]:
+    """An object of positive numbers, one for each field of a class."""
+    found = {}
+    for key, number in checked(value, name, [each.name for each in fields(kind)]).items():
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or not 0 < number <= (most or float("inf")) or number == float("inf"):
+            right = f"a number above 0{f', at most {most:g}' if most else ''}"
+            raise ConfigError(f"{name}.{key} = {json.dumps(number)}; it must be {right}")
+        found[key] = float(number)
+    return found
+
+
+def count(value: Any, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{name} = {json.dumps(value)}; it must be a whole number, 1 or more")
+    return value
+
+
+def listed(value: Any, name: str) -> list[Any]:
+    found: list[Any] = typed(value, name, list, "a list")
+    return found
+
+
+def known(value: Any, names: Any, name: str, what: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | str) or value not in names:
+        near = did_you_mean(value, names) if isinstance(value, str) else ""
+        raise ConfigError(f"{name}: the model has no {what} {json.dumps(value)}{near}")
+    return value
+
+
+def broker_ids(value: Any, brokers: set[int], name: str) -> tuple[int, ...]:
+    return tuple(known(each, brokers, name, "broker") for each in listed(value, name))
+
+
+def flight(value: Any, model: Model, brokers: set[int]) -> Flight:
+    """A partition that is being moved. `log_dirs` says nothing here: room is kept on all disks of a broker."""
+    entry = checked(value, "in_flight", ("topic", "partition", "replicas", "log_dirs"))
+    for key in ("topic", "partition", "replicas"):
+        if key not in entry:
+            raise ConfigError(f"in_flight: {json.dumps(value)} has no {key}")
+    topic = known(entry["topic"], model.topics, "in_flight", "topic")
+    numbers_of = set(model.number[model.topic == model.topics.index(topic)].tolist())
+    number = known(entry["partition"], numbers_of, "in_flight", f"partition of {topic}")
+    return Flight(topic, number, broker_ids(entry["replicas"], brokers, "in_flight"))
