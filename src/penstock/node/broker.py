@@ -517,8 +517,7 @@ class Broker:
         if delta.client_quotas:
             self.quotas.configure(new.client_quotas)
             self.quotas.addresses_changed(delta.client_quotas)
-        if delta.configs:
-            self.dispatcher.client_metrics.configure(delta.configs)
+        self.dispatcher.client_metrics.configure(delta.configs)
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
         self.scheduler.guarded("call", "connections to brokers", self.calls.published, old, new, now_ms)
         publish = self.replication.publishing.publish

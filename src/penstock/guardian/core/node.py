@@ -7,7 +7,7 @@ except that `start` reads the small files that identify the node, and its log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from random import Random
 from typing import Any, NoReturn
 
@@ -22,6 +22,7 @@ from penstock.log.disk import Operation
 from penstock.metadata.image import EMPTY_IMAGE
 from penstock.node.bugs import Bugs
 from penstock.node.channel import Channel
+from penstock.node.client_metrics.node_part import ClientMetrics
 from penstock.node.client_quotas import ClientQuotas
 from penstock.node.connection import Connection
 from penstock.node.denials import Denials
@@ -130,7 +131,8 @@ class GuardianNode:
             read_failed=lambda index, error, now_ms: self.log_failed(error),
             work_ms=work_ms or CountedWork(),
             request_timeout_ms=timeout_ms,
-            quotas=ClientQuotas(state, scheduler),
+            quotas=ClientQuotas(state, scheduler, self.gate),
+            client_metrics=ClientMetrics(state, scheduler),
         )
 
     # Life
@@ -222,6 +224,11 @@ class GuardianNode:
         found = Connection.of(self.state.settings, connection, listener, peer)
         if self.dispatcher.logins.connected(found, now_ms if since_ms < 0 else since_ms, shown):
             self.connections[connection] = found
+
+    def tenant_of(self, connection: int) -> Hashable:
+        """In whose turn of a lane bytes for a connection are read; None: in the node's own."""
+        found = self.connections.get(connection)
+        return None if found is None else self.dispatcher.turns.tenants.of(found)
 
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         """No address is held back."""
