@@ -188,7 +188,7 @@ def test_a_planted_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
     module, name, planted = FAULTS[fault]
     monkeypatch.setattr(module, name, planted(getattr(module, name)))
 
-    @settings(deadline=None, max_examples=300, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=2_000, derandomize=True, database=None, phases=[Phase.generate])
     @given(case=SEQUENCES)
     def both_say_the_same(case: tuple[list[Batch], int]) -> None:
         check(*case, 0.9)
