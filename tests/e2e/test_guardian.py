@@ -135,7 +135,11 @@ def test_three_nodes_survive_their_leader_and_a_restart(guardian: Guardian, said
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What `penstock guardian` says to words that it refuses."""
+    """What `penstock guardian` says to words that it refuses. A node sets up the logging of its process."""
+    if words[0] == "start":
+        done = subprocess.run([*PENSTOCK, "guardian", *words], capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode != 0
+        return done.stderr
     capsys.readouterr()
     assert main(["guardian", *words]) != 0
     return capsys.readouterr().err
