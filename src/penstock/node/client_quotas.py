@@ -107,7 +107,9 @@ class ClientQuotas:
         return 0 if usages.produce is None else usages.produce.count(request.frame_bytes, now_ms)
 
     def throttle_time_ms(self, request: Request[Any], answer_bytes: int, now_ms: int) -> int:
-        """Counts an answer that is about to leave. For how many ms its connection is to be muted."""
+        """Counts an answer that is about to leave, of a Fetch with its bytes. For how many ms its connection is to be
+        muted.
+        """
         usages = request.usages
         if usages is None:
             return 0

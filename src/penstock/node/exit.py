@@ -23,6 +23,7 @@ from penstock.node.request import Kept, Request, Served
 from penstock.node.scheduler import Scheduler
 from penstock.node.steps import let_go
 from penstock.node.turns import Turns
+from penstock.protocol.api import ApiKey
 from penstock.protocol.frames import encode_response, encode_response_steps
 from penstock.protocol.message import Message
 
@@ -112,7 +113,8 @@ class Exit:
 
     def _counted(self, request: Request[Any], answer: Message | Kept | None, chunks: Sequence[Any], now_ms: int) -> int:
         """Mutes the connection if the request and its answer exceed a quota. How many ms of that are left."""
-        delay_ms = self.quotas.throttle_time_ms(request, sum(map(size_of, chunks)), now_ms)
+        answer_bytes = sum(map(size_of, chunks)) if request.handler.key is ApiKey.FETCH else 0
+        delay_ms = self.quotas.throttle_time_ms(request, answer_bytes, now_ms)
         if request.api.forwarded:  # the active controller may have set more
             delay_ms = max(delay_ms, getattr(answer, "throttle_time_ms", 0))
         connection = request.connection

@@ -77,13 +77,14 @@ class Rate:
     window widths old, so the oldest may have begun before.
     """
 
-    __slots__ = ("_samples", "_total", "_window_ms", "_windows")
+    __slots__ = ("_elapsed_min_ms", "_samples", "_total", "_window_ms", "_windows")
 
     def __init__(self, windows: int, window_ms: int) -> None:
         assert windows > 0, windows
         assert window_ms > 0, window_ms
         self._windows = windows
         self._window_ms = window_ms
+        self._elapsed_min_ms = max(1, (windows - 1) * window_ms)
         self._samples: list[tuple[int, int, float]] = []  # (began, last amount, sum), oldest first
         self._total = 0.0
 
@@ -98,8 +99,9 @@ class Rate:
 
     def record(self, amount: float, now_ms: int) -> None:
         """Records an amount that has passed."""
-        self.forget(now_ms)
         samples = self._samples
+        if samples and now_ms - samples[0][1] >= self._windows * self._window_ms:
+            self.forget(now_ms)
         self._total += amount
         if samples and now_ms < samples[-1][0] + self._window_ms:
             began_ms, _, before = samples[-1]
@@ -118,6 +120,9 @@ class Rate:
         """How long nothing may pass, once `more` has passed, for the rate to be at the bound then; 0 if it is not above
         that.
         """
+        # Far below the bound, as nearly always: true of all that is kept, so also without what is to be forgotten.
+        if (self._total + more) * 1_000 <= bound * self._elapsed_min_ms:
+            return 0
         elapsed_ms = self.elapsed_ms(now_ms)
         excess = (self._total + more) * 1_000 / elapsed_ms - bound
         if excess <= 0:
