@@ -25,6 +25,7 @@ from penstock.log.names import COORDINATOR_TOPICS
 from penstock.metadata.client_quotas import ClientQuotas as QuotasByEntity
 from penstock.metadata.client_quotas import Entity, QuotaValues, connection_rates
 from penstock.node.fetch_answers import replica_id
+from penstock.node.limits import CROWDED_TOLD_EVERY_MS
 from penstock.node.login import LoginState
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.create_topics_request import CreateTopicsRequest
@@ -70,6 +71,7 @@ class ClientQuotas:
         )
         self.connections = ConnectionRates(self._windows, settings.penstock_quota_entities_max)
         self._forgets = False
+        self._crowded_told = self._crowded_quiet_until_ms = 0
         self.active = self.usages.active
 
     def configure(self, quotas: QuotasByEntity) -> None:
@@ -166,10 +168,24 @@ class ClientQuotas:
         self._scheduler.do(self._forgetting(now_ms))
 
     def _forgetting(self, now_ms: int) -> Iterator[None]:
+        self._tell_crowded(now_ms)
         yield from self.usages.look_through(now_ms, tell)
         self._forgets = bool(self.usages.kept)
         if self._forgets:
             self._scheduler.timers.at(self._scheduler.now_ms + self._kept_ms, self._forget)
+
+    def _tell_crowded(self, now_ms: int) -> None:
+        """Says in the log that clients share a measure, which none of them can know."""
+        crowded = self.usages.crowded
+        if crowded == self._crowded_told or now_ms < self._crowded_quiet_until_ms:
+            return
+        self._crowded_told, self._crowded_quiet_until_ms = crowded, now_ms + CROWDED_TOLD_EVERY_MS
+        logger.warning(
+            "more clients have quotas than are measured apart, or longer names: the rest share one measure a limit",
+            measured=len(self.usages.kept),
+            times=crowded,
+            setting="penstock.quota.entities.max",
+        )
 
     def _is_of_node(self, request: Request[Any]) -> bool:
         """Whether a node sends it, as one, and may do that."""

@@ -258,3 +258,5 @@ CLIENT_METRICS_BYTES_PER_STEP = 4 * KiB
 """Bytes of a push that are read before others have their turn; about a millisecond."""
 CLIENT_POINTS_PER_STEP = 100
 """Data points that are put into the metrics before others have their turn; about a millisecond."""
+CROWDED_TOLD_EVERY_MS = 3_600_000
+"""How often the log may say that more clients have quotas than are measured apart."""

@@ -11,6 +11,7 @@ from support.logins import logged_in, secured
 from support.requests import batch, fetch, produce, wanted
 
 from penstock.errors import ErrorCode
+from penstock.node.limits import CROWDED_TOLD_EVERY_MS
 from penstock.node.timers import TICK_MS
 from penstock.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -387,3 +388,22 @@ def test_the_log_tells_of_who_is_held_back_for_minutes(node: Node, caplog: pytes
     for part in ("quota=producer_byte_rate", "client=greedy", "user=any", f"limit={2 * KIB}", "level=7"):
         assert part in record.getMessage()
     assert int(record.getMessage().rpartition("seconds=")[2]) >= TOLD_AFTER_MS // 1_000
+
+
+def test_the_log_tells_once_an_hour_that_clients_share_a_measure(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(penstock_quota_entities_max=1)
+    node.create_topic("t")
+    node.change([quota("producer_byte_rate", 2 * KIB, client_id=None)])
+    sharing = "more clients have quotas than are measured apart"
+    produced(node.connect(), client_id="first")
+    node.advance(12_000)
+    assert sharing not in caplog.text
+    while node.now_ms < START_MS + CROWDED_TOLD_EVERY_MS * 3 // 2:
+        for name in ("first", "second", "third"):
+            produced(node.connect(), client_id=name)
+        node.advance(300_000)
+    assert caplog.text.count(sharing) == 2
+    (record, _) = [each for each in caplog.records if sharing in each.getMessage()]
+    assert record.levelname == "WARNING"
+    assert "setting=penstock.quota.entities.max" in record.getMessage()
+    node.stop()
