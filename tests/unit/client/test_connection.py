@@ -130,12 +130,10 @@ def test_requests_wait_while_the_broker_does_not_read_because_of_a_quota() -> No
         muted_at = loop.time()
         sent = len(transport.written)
         later = asyncio.ensure_future(connection.send(MetadataRequest()))
-        await asyncio.sleep(0.04)
-        assert len(transport.written) == sent, "nothing is sent meanwhile"
-        assert not asked[1].done(), "and what is on its way is not given up"
         while len(transport.written) == sent:
             await asyncio.sleep(0.001)
-        assert loop.time() - muted_at >= 0.06
+        assert loop.time() - muted_at >= 0.06, "nothing is sent meanwhile"
+        assert not asked[1].done(), "and what is on its way is not given up"
         receive(Frames(connection), answer(2, "second") + answer(3, "third"), 100)
         assert [got.cluster_id for got in await asyncio.gather(*asked, later)] == ["first", "second", "third"]
 
