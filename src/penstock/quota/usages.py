@@ -198,11 +198,14 @@ class Usages:
         self.crowded = 0
 
     def configure(self, quotas: Quotas) -> None:
-        """Puts quotas into force. What was used stays, and counts under the new limits."""
+        """Puts quotas into force. What was used stays, and counts under the new limits; of what is shared for a limit,
+        as long as that limit is anybody's.
+        """
         self._quotas = WithDefaults(quotas, self._quotas.defaults)
         self._known.clear()
-        self.shared.clear()
-        self.active = any(key in values for values in self._quotas.values() for key in CLIENT_KEYS)
+        limits = {item for values in self._quotas.values() for item in values.items() if item[0] in CLIENT_KEYS}
+        self.shared = {item: usage for item, usage in self.shared.items() if item in limits}
+        self.active = bool(limits)
         if not self.active:
             self.kept.clear()
 

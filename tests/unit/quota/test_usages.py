@@ -214,3 +214,16 @@ def test_time_that_nobody_has_counted_yet_is_not_forgotten() -> None:
     assert usage.rate.per_second(11_000) == pytest.approx(50), "500 percent of a second, over ten"
     forget(of, 22_000)
     assert not of.kept
+
+
+def test_what_those_beyond_the_bound_have_used_outlasts_a_change_of_quotas() -> None:
+    rate = {PRODUCER_BYTE_RATE: 1_000.0}
+    of = usages({((CLIENT_ID, None),): rate}, usages_max=1)
+    of.of("", "first", 0)
+    second = of.of("", "second", 0).produce
+    assert second is not None
+    assert second.count(100_000, 0) == 90_000
+    of.configure(Quotas({((CLIENT_ID, None),): rate, ALICE: {PRODUCER_BYTE_RATE: 5.0}}))
+    assert of.of("", "second", 1).produce is second, "another's quota has changed"
+    of.configure(Quotas({((CLIENT_ID, None),): {PRODUCER_BYTE_RATE: 2_000.0}}))
+    assert not of.shared, "nobody has that limit any more"
