@@ -138,9 +138,9 @@ class Admission:
         """A connection is above the rate of its address, and is closed after a delay: it counts for no other rate."""
         counts = self.of(listener)
         counts.address_throttle_ms += delay_ms
-        uncount(counts.rate, now_ms)
+        counts.rate.take_back(1, now_ms)
         if self.gives_way(listener):
-            uncount(self.rate, now_ms)
+            self.rate.take_back(1, now_ms)
 
     def allows(self, address: str) -> bool:
         """Whether an address may have one more connection."""
@@ -217,10 +217,3 @@ class Admission:
         counts.rate.record(1, now_ms)
         if self.gives_way(listener):
             self.rate.record(1, now_ms)
-
-
-def uncount(rate: Rate, now_ms: int) -> None:
-    """Takes back one that was recorded, unless that is forgotten already."""
-    rate.forget(now_ms)
-    if not rate.is_empty:
-        rate.record(-1, now_ms)

@@ -111,6 +111,17 @@ class Rate:
         if len(samples) > self._windows + 1:
             self._total -= samples.pop(0)[2]
 
+    def take_back(self, amount: float, now_ms: int) -> None:
+        """What was recorded has not passed after all: it is taken from the latest windows, as far as they are kept."""
+        self.forget(now_ms)
+        samples = self._samples
+        for at in range(len(samples) - 1, -1, -1):
+            began_ms, last_ms, recorded = samples[at]
+            taken = min(amount, recorded)
+            samples[at] = began_ms, last_ms, recorded - taken
+            self._total -= taken
+            amount -= taken
+
     def per_second(self, now_ms: int) -> float:
         """The rate now."""
         elapsed_ms = self.elapsed_ms(now_ms)

@@ -69,6 +69,22 @@ def test_who_waits_as_told_keeps_to_the_bound(seed: int) -> None:
     assert passed / (now_ms / 1_000) == pytest.approx(bound, rel=0.15)
 
 
+def test_what_is_taken_back_leaves_no_debt() -> None:
+    """It may be taken back in a later window than it was recorded in, which is then the one that is kept longer."""
+    rate = Rate(11, 1_000)
+    rate.record(1, 0)
+    rate.record(2, 5_000)
+    rate.take_back(2.5, 9_000)
+    assert rate.per_second(9_000) * rate.elapsed_ms(9_000) / 1_000 == pytest.approx(0.5)
+    rate.take_back(5, 9_000)
+    assert rate.is_empty
+    for now_ms in range(9_000, 30_000, 500):
+        assert rate.per_second(now_ms) == 0
+    rate.record(3, 30_000)
+    rate.take_back(1, 60_000)
+    assert rate.is_empty, "forgotten already"
+
+
 def test_a_bucket_is_full_at_first_and_lets_a_burst_through() -> None:
     bucket = TokenBucket(5, windows=100, window_ms=1_000, now_ms=0)
     assert bucket.tokens(0) == 500
