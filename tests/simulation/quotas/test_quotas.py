@@ -14,7 +14,6 @@ from penstock.node import client_quotas
 from penstock.node.connection import Connection
 from penstock.node.exit import Exit, size_of
 from penstock.node.handlers import create_topics
-from penstock.node.turns import Turns
 from penstock.protocol.api import ApiKey
 from penstock.quota import levels
 from penstock.quota.connections import ConnectionRates
@@ -185,11 +184,10 @@ def test_planted_fetches_that_count_for_nothing(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_planted_time_that_nobody_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    def charge(turns: Turns, connection: Connection, spent_ms: float) -> None:
-        connection.share_ms -= spent_ms
-        turns.spent_ms += spent_ms
+    def count_time(usage: Usage, now_ms: int) -> None:
+        usage.spent_ms = 0.0
 
-    said = found(monkeypatch, Turns, "_charge", charge)
+    said = found(monkeypatch, Usage, "count_time", count_time)
     assert HELD in said, said
     assert "of the loop" in said, said
 
