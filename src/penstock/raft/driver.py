@@ -169,10 +169,19 @@ class Driver:
             return
         self.perform(effects, now_ms)
 
-    def handle(self, request: Message, version: int, token: object, now_ms: int, listener: str | None = None) -> None:
+    def handle(
+        self,
+        request: Message,
+        version: int,
+        token: object,
+        now_ms: int,
+        listener: str | None = None,
+        *,
+        link: object = None,
+    ) -> None:
         """Passes a request of another node to the replica, which answers it, with its token, now or later."""
         if not self.closing:
-            self.hear(lambda: self.replica.handle(request, version, now_ms, token, listener), now_ms)
+            self.hear(lambda: self.replica.handle(request, version, now_ms, token, listener, link=link), now_ms)
 
     def answered(self, call: int, response: Message | None, now_ms: int) -> None:
         """The end of a call."""

@@ -169,7 +169,7 @@ class Leading:
             self._observed(fetch, now_ms)
             return False
         voter.key = fetch.key
-        voter.fetched(fetch.offset, end_offset, now_ms)
+        voter.fetched(fetch.offset, end_offset, fetch.arrival.link, now_ms)
         self.heard(fetch.key, now_ms)
         return self._advance(now_ms)
 
@@ -179,7 +179,7 @@ class Leading:
             return
         progress = leader.observers.pop(fetch.key, None) or Progress(fetch.key)
         leader.observers[fetch.key] = progress  # in the order of their last fetches
-        progress.fetched(fetch.offset, core.log.end_offset, now_ms)
+        progress.fetched(fetch.offset, core.log.end_offset, fetch.arrival.link, now_ms)
         while len(leader.observers) > RAFT_OBSERVERS_MAX:
             del leader.observers[next(iter(leader.observers))]
 
@@ -215,7 +215,7 @@ class Leading:
         core.answer(fetch.token, messages.fetch_answer(view, partition))
         voter = leader.voters.get(fetch.key.id)
         if voter is not None:
-            voter.answered_ms = now_ms
+            voter.answered(fetch.arrival.link, now_ms)
         return True
 
     def _park(self, fetch: Parked, now_ms: int) -> None:

@@ -319,10 +319,17 @@ class RaftReplica:
     # The network
 
     def handle(
-        self, request: Message, version: int, now_ms: int, token: object, listener: str | None = None
+        self,
+        request: Message,
+        version: int,
+        now_ms: int,
+        token: object,
+        listener: str | None = None,
+        *,
+        link: object = None,
     ) -> list[Effect]:
         """A request of another replica, or of an administrator, in this version of its API, which came by a listener of
-        this node (None: the one by which it is called).
+        this node (None: the one by which it is called), over a link (see `Arrival`).
 
         Its response is an `Answer` with the token, in these effects or in those of a later event; unless this replica
         has failed. Raises TypeError for a request that is none of the quorum's.
@@ -333,7 +340,7 @@ class RaftReplica:
         if cluster_id is not None and own_id not in (None, cluster_id) and not changes_voters:
             self._core.answer(token, messages.refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
         else:
-            self._handle(request, Arrival(version, listener), now_ms, token)
+            self._handle(request, Arrival(version, listener, link), now_ms, token)
         return self._poll(now_ms)
 
     def _handle(self, request: Message, arrival: Arrival, now_ms: int, token: object) -> None:

@@ -127,8 +127,10 @@ class Follower:
 class Progress:
     """How far one replica is, as its fetches tell. Offset -1 and time -1: not known.
 
-    `answered_ms`: when its last fetch was answered. `contact_ms`: when the one before that it has just sent was; it
-    followed this leader at some time since then, however long the fetch was on its way.
+    `answered_ms`: when its last fetch was answered, over `answered_link`. `contact_ms`: when the latest answer was
+    given that it is known to have got, since it has fetched again over the same link: it followed this leader at some
+    time since then, however long that fetch was on its way. A fetch over another link tells nothing of the answer
+    before: that may be lost, and its replica may have given up this leader meanwhile.
     """
 
     key: ReplicaKey
@@ -137,9 +139,14 @@ class Progress:
     last_caught_up_ms: int = -1
     fetched_leader_end: int = -1
     answered_ms: int = -1
+    answered_link: object = None
     contact_ms: int = -1
 
-    def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
+    def answered(self, link: object, now_ms: int) -> None:
+        """Notes that a fetch is answered that came over this link."""
+        self.answered_ms, self.answered_link = now_ms, link
+
+    def fetched(self, offset: int, leader_end_offset: int, link: object, now_ms: int) -> None:
         """Notes that the replica fetches from `offset`, and so has everything before it on disk.
 
         It was caught up at its last fetch if it now has all that the leader had then (as Kafka counts it). An offset
@@ -151,15 +158,19 @@ class Progress:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.end_offset = offset
         self.last_fetch_ms = now_ms
-        self.contact_ms = self.answered_ms
+        if link == self.answered_link:
+            self.contact_ms = self.answered_ms
         self.fetched_leader_end = leader_end_offset
 
 
 class Arrival(NamedTuple):
-    """How a request came: its version, and by which listener of this node; None: the one by which others are called."""
+    """How a request came: its version, by which listener of this node (None: the one by which others are called), and
+    over which of its connections, whose next request is sent after the answer to the one before.
+    """
 
     version: int
     listener: str | None = None
+    link: object = None
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from penstock.protocol.messages.describe_quorum_request import DescribeQuorumReq
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.protocol.messages.own.guardian_call_request import GuardianCallRequest
 from penstock.raft import messages
+from penstock.raft.states import Leader
 from penstock.raft.topic import GUARDIAN, METADATA, QuorumTopic
 from penstock.raft.voters import ReplicaKey
 from simulator.guardian.machine import GuardianMachine, settings_of
@@ -120,6 +121,17 @@ def test_a_follower_without_a_leader_says_how_old_its_state_is_and_takes_no_chan
     refused = nodes.call("POST", "/v1/clusters", {**CLICKS, "name": "other"})
     assert refused.status == 503
     assert not last.node.may_act(last.now_ms)
+
+
+def test_a_leader_knows_over_which_connection_its_answers_went() -> None:
+    """Its lease hangs on it: an answer over a connection that broke may be lost."""
+    nodes = Nodes(3).start()
+    leader = nodes.leader.node
+    role = leader.quorum._replica.role
+    assert isinstance(role, Leader)
+    links = [each.answered_link for node_id, each in role.voters.items() if node_id != leader.node_id]
+    assert len(links) == 2
+    assert all(link in leader.connections for link in links)
 
 
 def test_a_node_that_knows_nothing_yet_says_so() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from unit.raft.replica_harness import Quorum, granted, vote
 
+from penstock.protocol.message import ZERO_UUID
 from penstock.raft.config import RaftConfig
+from penstock.raft.states import Progress
+from penstock.raft.voters import ReplicaKey
 
 LEASE_MS = 400
 CONFIG = RaftConfig(lease_ms=LEASE_MS, leader_grace_ms=600, fetch_wait_max_ms=100, start_election_ms=LEASE_MS)
@@ -56,8 +59,23 @@ def test_a_new_leader_knows_of_nobody_before_a_second_fetch() -> None:
     assert contact_age_ms(quorum, leader_id) == -1
     for each in list(role.voters.values()):  # type: ignore[union-attr]
         if each.key.id != leader_id:
-            each.fetched(one.log.end_offset, one.log.end_offset, one.now_ms)
+            each.fetched(one.log.end_offset, one.log.end_offset, None, one.now_ms)
     assert contact_age_ms(quorum, leader_id) == -1
+
+
+def test_an_answer_that_may_be_lost_is_no_contact() -> None:
+    """Its replica may have connected anew without it, fetched, and given up this leader while that fetch waited."""
+    progress = Progress(ReplicaKey(2, ZERO_UUID))
+    progress.fetched(5, 5, "first link", 100)
+    progress.answered("first link", 200)
+    progress.fetched(5, 5, "first link", 210)
+    assert progress.contact_ms == 200
+    progress.answered("first link", 900)
+    progress.fetched(5, 5, "second link", 901)
+    assert progress.contact_ms == 200, "nobody knows whether the answer of 900 has arrived"
+    progress.answered("second link", 950)
+    progress.fetched(5, 5, "second link", 960)
+    assert progress.contact_ms == 950
 
 
 def test_the_only_voter_needs_nobody() -> None:

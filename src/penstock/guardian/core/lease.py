@@ -3,8 +3,9 @@
 A leader that is cut off, or stood still for a while, does not know that another one has been elected. What it appends
 is never committed, so nothing is lost; but an act on a cluster would be done by two. So it acts only while a majority
 is known to have followed it within the lease, half an election timeout. `raft` tells since when that is known: a fetch
-proves that its sender followed this leader at some time after its previous fetch was answered, however long it was on
-its way since (Ongaro's dissertation, section 6.4.1, counts from the start of a round of heartbeats for this reason).
+proves that its sender followed this leader at some time after its previous fetch was answered over the same connection,
+however long it was on its way since (Ongaro's dissertation, section 6.4.1, counts from the start of a round of
+heartbeats for this reason).
 
 Nobody else is elected within that time: a voter that has an answer of its leader denies others its vote for a fetch
 timeout, and for one and a half leases if its connection breaks (`raft_config` in `guardian.core.quorum`). It may do so

@@ -315,7 +315,8 @@ class GuardianQuorum:
 
     def handle(self, request: Request[Any], now_ms: int) -> None:
         """Passes a request of another node to the replica, which answers now or later."""
-        self._driver.handle(request.body, request.version, request, now_ms, request.listener)
+        link = request.connection.id
+        self._driver.handle(request.body, request.version, request, now_ms, request.listener, link=link)
 
     def leader_link_lost(self, now_ms: int) -> None:
         """The connection over which the log is fetched from the leader broke."""
