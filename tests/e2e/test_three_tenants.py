@@ -9,11 +9,11 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.processes import wait_until
 
 pytest.importorskip("numpy", reason="needs penstock[kernels]")
 
@@ -68,13 +68,12 @@ class Reader:
 
     def until(self, *words: str, contains: str) -> None:
         """Repeats a command until it says something."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < deadline:
+
+        def does() -> bool:
             self.run(None, f"penstock quotas {' '.join(words)}")
-            if re.search(contains, self.said.pop()[1]):
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"{words} never says {contains}")
+            return re.search(contains, self.said.pop()[1]) is not None
+
+        wait_until(does, f"{words} says {contains}", TIMEOUT_S)
 
     def close(self) -> dict[str, int]:
         """Ends all, the broker last; their exit codes."""

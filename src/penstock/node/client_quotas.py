@@ -1,10 +1,11 @@
 """Client quotas on this broker: what the requests of clients cost, and how long their connections are muted for it.
 
-A quota is never an error. Who is over one is answered at once, with the time for which its connection is muted from
-then on (KIP-219); `penstock.node.exit` does both. Bytes of a Produce count when it executes, before the next one can. A
-Fetch gets at most what its quota allows in all windows; if it is over the quota all the same, its answer is empty,
-costs nothing and leaves the session as it was. But what alone is more than a quota allows passes if the client is not
-over the quota without it, and the client waits all the longer: else it could never get a large batch.
+Bytes and time beyond a quota are never an error. Who is over one is answered at once, with the time for which its
+connection is muted from then on (KIP-219); `penstock.node.exit` does both. Bytes of a Produce count when it executes,
+before the next one can. A Fetch gets at most what its quota allows in all windows; if it is over the quota all the
+same, its answer is empty, costs nothing and leaves the session as it was. But what alone is more than a quota allows
+passes if the client is not over the quota without it, and the client waits all the longer: else it could never get a
+large batch.
 
 `request_percentage` is of the time in which the loop executes requests: 100 is all of it, by one client
 (docs/adr/0048). Requests of nodes, and acks=0, are exempt, as in Kafka, and so is what a login takes: who it is for is

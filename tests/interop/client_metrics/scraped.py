@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
 import urllib.request
 from collections.abc import Callable
 from typing import NamedTuple
+
+from support.processes import wait_until
 
 from penstock.testing.broker import LocalBroker
 
 LINE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 TIMEOUT_S = 30.0
-LOOK_S = 0.1
 
 
 class Series(NamedTuple):
@@ -41,12 +41,11 @@ def address_of(broker: LocalBroker) -> str:
 
 def until(address: str, wanted: Callable[[list[Series]], list[Series]], what: str) -> list[Series]:
     """The series that are wanted, once there are any."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        everything = scrape(address)
-        found = wanted(everything)
-        if found:
-            return found
-        time.sleep(LOOK_S)
-    have = sorted({each.name for each in everything if each.name.startswith("kafka_client_")})
-    raise AssertionError(f"{what} did not come in {TIMEOUT_S} s; there are {have}")
+    found: list[Series] = []
+
+    def are_there() -> bool:
+        found[:] = wanted(scrape(address))
+        return bool(found)
+
+    wait_until(are_there, what, TIMEOUT_S)
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from interop.kafka_peer import require_kafka
 from interop.tools.toolbox import OFFSETS, PERFORMANCE, REASSIGN, TOPICS, Toolbox
+from interop.tools.two_directories import directory, formatted
 from support.heard import until_heard
-from support.processes import CLUSTER_ID, PENSTOCK, Cluster, wait_until
+from support.processes import Cluster, wait_until
 
 from penstock.cli.main import main
 
@@ -28,13 +28,7 @@ LOAD = 100.0
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("planned"))
-    for node_id in made.roles:
-        with made.file(node_id).open("a") as file:
-            file.write(f"log.dirs={','.join(directories(made, node_id))}\n")
-        command = [*PENSTOCK, "storage", "format", "-g", "-t", CLUSTER_ID, "-c", str(made.file(node_id))]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    with made:
+    with formatted(tmp_path_factory.mktemp("planned")) as made:
         yield made
 
 
@@ -46,12 +40,12 @@ def tools() -> Iterator[Toolbox]:
 
 
 def directories(cluster: Cluster, node_id: int) -> list[str]:
-    return [str(cluster.path(node_id) / name) for name in ("data", "more")]
+    return [str(directory(cluster, node_id, number)) for number in (0, 1)]
 
 
-def write_model(cluster: Cluster, directory: Path) -> None:
+def write_model(cluster: Cluster, path: Path) -> None:
     """The topic as it is: all on two brokers, in the first directory of each."""
-    directory.mkdir()
+    path.mkdir()
     nodes = sorted(cluster.roles)
     count = len(nodes)
     brokers = {
@@ -63,14 +57,14 @@ def write_model(cluster: Cluster, directory: Path) -> None:
         "new": [False] * count,
         **dict.fromkeys(("cpu_capacity", "net_in_capacity", "net_out_capacity"), [LOAD * 1_000] * count),
     }
-    disks = [(node_id, path) for node_id in nodes for path in directories(cluster, node_id)]
+    disks = [(node_id, each) for node_id in nodes for each in directories(cluster, node_id)]
     replicas = [(partition, at, node_id) for partition in range(PARTITIONS) for at, node_id in enumerate(FULL)]
     loads = ("cpu", "bytes", "disk_write", "disk_read", "net_in", "net_out")
     tables = {
         "brokers": brokers,
         "disks": {
             "broker": pa.array([each for each, _ in disks], pa.int32()),
-            "dir": [path for _, path in disks],
+            "dir": [each for _, each in disks],
             "bytes_capacity": [LOAD * 1_000] * len(disks),
             "rate_capacity": [LOAD * 1_000] * len(disks),
             "alive": [True] * len(disks),
@@ -86,7 +80,7 @@ def write_model(cluster: Cluster, directory: Path) -> None:
         },
     }
     for name, columns in tables.items():
-        pq.write_table(pa.table(columns), directory / f"{name}.parquet")
+        pq.write_table(pa.table(columns), path / f"{name}.parquet")
 
 
 def test_kafkas_tool_carries_a_plan_out(

@@ -5,7 +5,6 @@ between brokers and between directories, throttled, while they are written.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ import pytest
 from e2e.cluster.history import Writer
 from interop.kafka_peer import require_kafka
 from interop.tools.toolbox import CONFIGS, LOG_DIRS, OFFSETS, PERFORMANCE, REASSIGN, TOPICS, Toolbox
+from interop.tools.two_directories import directory, formatted
 from support.heard import until_heard
-from support.processes import CLUSTER_ID, PENSTOCK, Cluster, wait_until
+from support.processes import Cluster, wait_until
 
 pytestmark = pytest.mark.java
 
@@ -27,13 +27,7 @@ SLOW, FAST = 100_000, 500_000_000
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("directories"))
-    for node_id in made.roles:
-        with made.file(node_id).open("a") as file:
-            file.write(f"log.dirs={directory(made, node_id, 0)},{directory(made, node_id, 1)}\n")
-        command = [*PENSTOCK, "storage", "format", "-g", "-t", CLUSTER_ID, "-c", str(made.file(node_id))]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    with made:
+    with formatted(tmp_path_factory.mktemp("directories")) as made:
         yield made
 
 
@@ -42,10 +36,6 @@ def tools() -> Iterator[Toolbox]:
     require_kafka()
     with Toolbox() as toolbox:
         yield toolbox
-
-
-def directory(cluster: Cluster, node_id: int, number: int) -> Path:
-    return cluster.path(node_id) / ("data", "more")[number]
 
 
 class Bench:

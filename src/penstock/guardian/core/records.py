@@ -8,6 +8,7 @@ record that it does not know, was not upgraded before the others went on: it sto
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from penstock.errors import ProtocolError, StorageError, UnsupportedVersionError
 from penstock.protocol.messages.guardian.guardian_cluster_record import GuardianClusterRecord
@@ -40,7 +41,7 @@ def encode_records(records: Iterable[GuardianRecord]) -> list[bytes]:
 def decode_records(values: Iterable[bytes], path: str = GUARDIAN.directory) -> Sequence[GuardianRecord]:
     """Records from their values. Raises StorageError, which names the file, for one that we cannot read."""
     try:
-        return [decode_metadata_record(value, PACKAGE)[0] for value in values]  # type: ignore[misc]
+        return [cast("GuardianRecord", decode_metadata_record(value, PACKAGE)[0]) for value in values]
     except UnsupportedVersionError as error:
         raise StorageError(
             f"{path}: {error}: a newer Penstock has written it; upgrade this node before it goes on"
