@@ -89,11 +89,20 @@ class PushedMetrics:
         return not self._clients
 
     def take(self, instance: ClientInstance, connection: int, user: str, pushed: Pushed, now_ms: int) -> Stepped[None]:
-        """Keeps what a client has pushed by a connection, in steps."""
+        """Keeps what a client has pushed by a connection, in steps. A client without a series is not kept, so that the
+        bound of series is one of clients, too.
+        """
         client = self._of(instance, connection)
         client.expires_ms = now_ms + instance.expiry_ms
         client.facts = facts_of(instance, user, pushed.resource)
         self.left_out[MEANINGLESS] += pushed.left_out
+        try:
+            yield from self._keep_all(instance, client, pushed)
+        finally:  # also of a push that nobody goes on with
+            if not client.count and self._clients.get(instance.id) is client:
+                self._forget(instance.id)
+
+    def _keep_all(self, instance: ClientInstance, client: PushedClient, pushed: Pushed) -> Stepped[None]:
         pace = Pace(CLIENT_POINTS_PER_STEP)
         for point in pushed.points:
             if pace.is_over():

@@ -186,3 +186,18 @@ def test_what_was_pushed_goes_after_three_intervals(metrics: PushedMetrics) -> N
     metrics.expire(300_000)
     assert metrics.empty
     assert list(metrics.samples()) == []
+
+
+def test_a_client_without_a_series_is_not_kept(metrics: PushedMetrics) -> None:
+    for number in range(1, 50):
+        pushed(metrics, client(number), counter("c", -1.0))
+        pushed(metrics, client(number + 100))
+    assert metrics.empty
+    assert list(metrics.samples()) == []
+
+
+def test_a_client_whose_push_is_given_up_before_it_has_a_series_is_not_kept(metrics: PushedMetrics) -> None:
+    taking = metrics.take(client(1), 1, ALICE, Pushed({}, [counter("c", -1.0)] * 500, 0), 0)
+    next(taking)
+    taking.close()
+    assert metrics.empty
