@@ -176,9 +176,11 @@ class PushedMetrics:
     def samples(self) -> Iterator[Sample | None]:
         """The series, family by family, in steps (`penstock.node.samples`)."""
         text = "1: a client that has pushed metrics, and what is known of it."
-        for client in list(self._clients.values()):
-            yield Sample("penstock_client_metrics_client_info", GAUGE, text, 1, {**client.labels, **client.facts})
         pace = Pace(METRICS_PARTITIONS_PER_STEP)
+        for client in list(self._clients.values()):
+            if pace.is_over():
+                yield None
+            yield Sample("penstock_client_metrics_client_info", GAUGE, text, 1, {**client.labels, **client.facts})
         for name, family in list(self._families.items()):
             for instance_id in list(family.clients):
                 of_client = self._clients.get(instance_id)

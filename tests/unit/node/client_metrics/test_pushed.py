@@ -11,7 +11,11 @@ from penstock.node.client_metrics.instances import ClientInstance
 from penstock.node.client_metrics.otlp import Point, Pushed
 from penstock.node.client_metrics.pushed import MEANINGLESS, TOO_MANY, PushedMetrics
 from penstock.node.client_metrics.subscriptions import Wanted
-from penstock.node.limits import CLIENT_INSTANCE_EXPIRY_MS, CLIENT_LABEL_CHARACTERS_MAX
+from penstock.node.limits import (
+    CLIENT_INSTANCE_EXPIRY_MS,
+    CLIENT_LABEL_CHARACTERS_MAX,
+    METRICS_PARTITIONS_PER_STEP,
+)
 
 ALICE = "User:alice"
 
@@ -201,3 +205,15 @@ def test_a_client_whose_push_is_given_up_before_it_has_a_series_is_not_kept(metr
     next(taking)
     taking.close()
     assert metrics.empty
+
+
+def test_many_clients_are_told_of_in_steps() -> None:
+    metrics, count = PushedMetrics(lambda: 10_000), 3 * METRICS_PARTITIONS_PER_STEP
+    for number in range(1, count + 1):
+        list(metrics.take(client(number), number, ALICE, Pushed({}, [gauge("m")], 0), 0))
+    steps, longest, samples = 0, 0, 0
+    for sample in metrics.samples():
+        samples = samples + 1 if sample is not None else 0
+        steps, longest = steps + (sample is None), max(longest, samples)
+    assert steps >= 5
+    assert longest <= METRICS_PARTITIONS_PER_STEP
