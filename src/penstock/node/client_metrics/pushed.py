@@ -228,8 +228,8 @@ def facts_of(instance: ClientInstance, user: str, resource: Mapping[str, str]) -
         "user": label(user),
         configs.CLIENT_SOURCE_ADDRESS: instance.known_by[configs.CLIENT_SOURCE_ADDRESS] or "",
     }
-    told = labels_of(tuple(resource.items())[:CLIENT_POINT_ATTRIBUTES_MAX])
-    return {**{name: label(value) for name, value in told}, **seen}
+    told = tuple((label(name), label(value)) for name, value in resource.items())  # short, as it is remembered
+    return {**dict(labels_of(told[:CLIENT_POINT_ATTRIBUTES_MAX])), **seen}
 
 
 def label(text: str) -> str:

@@ -217,3 +217,10 @@ def test_many_clients_are_told_of_in_steps() -> None:
         steps, longest = steps + (sample is None), max(longest, samples)
     assert steps >= 5
     assert longest <= METRICS_PARTITIONS_PER_STEP
+
+
+def test_what_a_client_says_of_itself_is_short_and_so_is_what_it_calls_that(metrics: PushedMetrics) -> None:
+    pushed(metrics, client(1), gauge("m"), **{"k" * 7_000: "v" * 7_000})
+    [info] = [each for each in metrics.samples() if each is not None and each.name.endswith("client_info")]
+    assert max(map(len, [*info.labels, *info.labels.values()])) == CLIENT_LABEL_CHARACTERS_MAX
+    assert "v" * CLIENT_LABEL_CHARACTERS_MAX in info.labels.values()
