@@ -211,13 +211,15 @@ def name_of(name: str, is_counter: bool) -> str:
 
 @lru_cache(CLIENT_NAMES_REMEMBERED_MAX)
 def labels_of(attributes: Attributes) -> Attributes:
-    """Attributes as labels: names that are fit to be some, and none that says who the client is."""
+    """Attributes as labels: names that are fit to be some, and none that says who the client is. An empty value is left
+    out: to Prometheus it is no label, so the series would be there twice.
+    """
     found: dict[str, str] = {}
     for name, value in attributes:
         fit = UNFIT.sub("_", name)
         if not fit[:1].isalpha():
             fit = f"attribute_{fit}"
-        if fit not in IDENTITY:
+        if value and fit not in IDENTITY:
             found[fit] = value
     return tuple(sorted(found.items()))
 

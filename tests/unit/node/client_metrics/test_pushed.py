@@ -224,3 +224,8 @@ def test_what_a_client_says_of_itself_is_short_and_so_is_what_it_calls_that(metr
     [info] = [each for each in metrics.samples() if each is not None and each.name.endswith("client_info")]
     assert max(map(len, [*info.labels, *info.labels.values()])) == CLIENT_LABEL_CHARACTERS_MAX
     assert "v" * CLIENT_LABEL_CHARACTERS_MAX in info.labels.values()
+
+
+def test_an_empty_attribute_makes_no_second_series(metrics: PushedMetrics) -> None:
+    found = pushed(metrics, client(1), gauge("m", 1.0), gauge("m", 2.0, topic=""), gauge("m", 3.0, topic="t"))
+    assert found == {"kafka_client_application_m": [2.0, 3.0]}
