@@ -3,8 +3,8 @@
 A client gets an id when it asks for the first time and keeps it for its life, whichever broker it asks; so an id that
 this broker does not know is a client's that came from elsewhere. Like Kafka's, an instance is forgotten with the
 connection that it came by, or when it was not heard of for three push intervals, or when there are too many; and it is
-a new one when the subscriptions have changed. Source: ClientMetricsManager and ClientMetricsInstance of Apache Kafka
-4.3.
+a new one when the subscriptions have changed. Unlike Kafka's, it is forgotten, too, when another one comes by its
+connection. Source: ClientMetricsManager and ClientMetricsInstance of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -127,8 +127,11 @@ class ClientInstances:
         return found
 
     def add(self, instance: ClientInstance, now_ms: int) -> None:
-        """Adds one that is heard of now, in place of an older one with its id."""
-        self._by_id.pop(instance.id, None)
+        """Adds one that is heard of now, in place of an older one with its id, and of another one that came by its
+        connection: nobody may have others forgotten, or much remembered, by calling itself something else each time.
+        """
+        self.forget(instance.id)
+        self.disconnected(instance.connection)
         if len(self._by_id) >= CLIENT_INSTANCES_MAX:
             self.forget(next(iter(self._by_id)))
         instance.expires_ms = now_ms + instance.expiry_ms

@@ -275,3 +275,14 @@ def test_a_connection_that_closes_in_the_middle_of_a_push_harms_nobody(node: Nod
     node.settle()
     assert push(other, ask(other), latency(1.0)) == 0
     assert value_of(node, SERIES) == pytest.approx(1.0)
+
+
+def test_a_connection_has_one_instance_whatever_ids_come_by_it(node: Node) -> None:
+    client, other = connect(node), connect(node)
+    told = ask(other)
+    for number in range(2, 50):
+        assert ask(client, UUID(int=number), client_id="x" * 30_000).error_code == 0
+    assert value_of(node, "kafka_server_clientmetrics_instance_count") == 2
+    assert ask(other, told.client_instance_id).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED, "still remembered"
+    node.broker.disconnected(client.number, node.now_ms)
+    assert value_of(node, "kafka_server_clientmetrics_instance_count") == 1
