@@ -234,6 +234,8 @@ CLIENT_WANTED_REMEMBERED_MAX = 64
 CLIENT_INSTANCES_MAX = 16_384
 """Client instances that a broker remembers, as Kafka's; the one heard of least recently is forgotten beyond it, and is
 a new one when it comes back."""
+CLIENT_INSTANCES_PER_CONNECTION_MAX = 8
+"""Those of one connection; every client has one, so more are an attempt to have others forgotten."""
 CLIENT_INSTANCE_EXPIRY_MS = 60_000
 """A client instance is forgotten when it was not heard of for so long and for three of its push intervals, as Kafka's.
 What it has pushed is in the metrics for as long."""
