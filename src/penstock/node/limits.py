@@ -229,9 +229,13 @@ TRANSACTIONS_PER_STEP = 20
 CLIENT_METRICS_SUBSCRIPTIONS_MAX = 1_000
 """Subscriptions to client metrics that a broker goes by, in the order of their names; the log says so when there are
 more."""
+CLIENT_WANTED_REMEMBERED_MAX = 64
+"""Sets of subscriptions that a client has matched, whose metrics together are remembered: that takes long to find."""
 CLIENT_INSTANCES_MAX = 16_384
 """Client instances that a broker remembers, as Kafka's; the one heard of least recently is forgotten beyond it, and is
 a new one when it comes back."""
+CLIENT_INSTANCES_PER_CONNECTION_MAX = 8
+"""Those of one connection; every client has one, so more are an attempt to have others forgotten."""
 CLIENT_INSTANCE_EXPIRY_MS = 60_000
 """A client instance is forgotten when it was not heard of for so long and for three of its push intervals, as Kafka's.
 What it has pushed is in the metrics for as long."""

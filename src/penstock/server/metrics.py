@@ -22,6 +22,8 @@ STARTED_S = time.time()
 """When this was imported: a server's process does so as it starts."""
 SOCKETS = "kafka_server_socketservermetrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+WHOLE_MAX = 1e15
+"""Below it a float that is a whole number is printed as one: counters that clients push are floats, and they grow."""
 
 
 def shell_samples(shell: Shell) -> Iterator[Sample]:
@@ -179,7 +181,8 @@ def family_of(sample: Sample) -> str:
 
 def number(value: float) -> str:
     """A value in the format; whole numbers exactly."""
-    return str(int(value)) if isinstance(value, int) else f"{value:.10g}"
+    is_whole = isinstance(value, int) or (value.is_integer() and abs(value) < WHOLE_MAX)
+    return str(int(value)) if is_whole else f"{value:.10g}"
 
 
 def escaped(value: str) -> str:

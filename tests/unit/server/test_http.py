@@ -236,3 +236,12 @@ def test_metrics_are_for_those_who_send_the_token(guarded: Endpoint, header: byt
 
 def test_probes_need_no_token(guarded: Endpoint) -> None:
     assert guarded.ask(b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+def test_whole_floats_are_printed_whole() -> None:
+    text = PrometheusText()
+    values = (12_345_678_901.0, -3.0, 1e20, 0.1, float("nan"), float("inf"))
+    for value in values:
+        text.add(Sample("m", COUNTER, "", value))
+    printed = [line.split()[-1] for line in text.take().decode().splitlines() if not line.startswith("#")]
+    assert printed == ["12345678901", "-3", "1e+20", "0.1", "nan", "inf"]

@@ -3,8 +3,8 @@
 A client gets an id when it asks for the first time and keeps it for its life, whichever broker it asks; so an id that
 this broker does not know is a client's that came from elsewhere. Like Kafka's, an instance is forgotten with the
 connection that it came by, or when it was not heard of for three push intervals, or when there are too many; and it is
-a new one when the subscriptions have changed. Source: ClientMetricsManager and ClientMetricsInstance of Apache Kafka
-4.3.
+a new one when the subscriptions have changed. Unlike Kafka's, only a few come by one connection, and all of them
+go with it, not only the last. Source: ClientMetricsManager and ClientMetricsInstance of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from penstock.config import client_metrics as configs
 from penstock.errors import ErrorCode
 from penstock.node.client_metrics.subscriptions import Wanted
 from penstock.node.connection import Connection
-from penstock.node.limits import CLIENT_INSTANCE_EXPIRY_MS, CLIENT_INSTANCES_MAX
+from penstock.node.limits import CLIENT_INSTANCE_EXPIRY_MS, CLIENT_INSTANCES_MAX, CLIENT_INSTANCES_PER_CONNECTION_MAX
 
 NEVER_MS = -(1 << 62)
-NOBODY = UUID(int=0)
 UNKNOWN = "unknown"
 """The software of a client that has not said what it is, as in Kafka."""
 
@@ -102,7 +101,7 @@ class ClientInstances:
 
     def __init__(self) -> None:
         self._by_id: dict[UUID, ClientInstance] = {}
-        self._by_connection: dict[int, UUID] = {}
+        self._by_connection: dict[int, dict[UUID, None]] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -127,13 +126,18 @@ class ClientInstances:
         return found
 
     def add(self, instance: ClientInstance, now_ms: int) -> None:
-        """Adds one that is heard of now, in place of an older one with its id."""
-        self._by_id.pop(instance.id, None)
+        """Adds one that is heard of now, in place of an older one with its id, and of the first of too many that came
+        by its connection: nobody may have others forgotten, or much remembered, under ever new ids.
+        """
+        self.forget(instance.id)
+        siblings = self._by_connection.get(instance.connection, {})
+        if len(siblings) >= CLIENT_INSTANCES_PER_CONNECTION_MAX:
+            self.forget(next(iter(siblings)))
         if len(self._by_id) >= CLIENT_INSTANCES_MAX:
             self.forget(next(iter(self._by_id)))
         instance.expires_ms = now_ms + instance.expiry_ms
         self._by_id[instance.id] = instance
-        self._by_connection[instance.connection] = instance.id
+        self._by_connection.setdefault(instance.connection, {})[instance.id] = None
 
     def forget(self, instance_id: UUID) -> None:
         """Forgets one, if it is known."""
@@ -142,16 +146,15 @@ class ClientInstances:
             self._forget_connection(found)
 
     def _forget_connection(self, instance: ClientInstance) -> None:
-        if self._by_connection.get(instance.connection) == instance.id:
+        siblings = self._by_connection[instance.connection]
+        del siblings[instance.id]
+        if not siblings:
             del self._by_connection[instance.connection]
 
     def disconnected(self, connection: int) -> None:
-        """Forgets the instance that came last by this connection, unless it has come by another one since."""
-        if not self._by_connection:
-            return
-        found = self._by_id.get(self._by_connection.pop(connection, NOBODY))
-        if found is not None and found.connection == connection:
-            del self._by_id[found.id]
+        """Forgets the instances that came by this connection first."""
+        for instance_id in self._by_connection.pop(connection, {}):
+            del self._by_id[instance_id]
 
     def expire(self, now_ms: int) -> None:
         """Forgets those that were not heard of for too long."""

@@ -89,11 +89,20 @@ class PushedMetrics:
         return not self._clients
 
     def take(self, instance: ClientInstance, connection: int, user: str, pushed: Pushed, now_ms: int) -> Stepped[None]:
-        """Keeps what a client has pushed by a connection, in steps."""
+        """Keeps what a client has pushed by a connection, in steps. A client without a series is not kept, so that the
+        bound of series is one of clients, too.
+        """
         client = self._of(instance, connection)
         client.expires_ms = now_ms + instance.expiry_ms
         client.facts = facts_of(instance, user, pushed.resource)
         self.left_out[MEANINGLESS] += pushed.left_out
+        try:
+            yield from self._keep_all(instance, client, pushed)
+        finally:  # also of a push that nobody goes on with
+            if not client.count and self._clients.get(instance.id) is client:
+                self._forget(instance.id)
+
+    def _keep_all(self, instance: ClientInstance, client: PushedClient, pushed: Pushed) -> Stepped[None]:
         pace = Pace(CLIENT_POINTS_PER_STEP)
         for point in pushed.points:
             if pace.is_over():
@@ -167,9 +176,11 @@ class PushedMetrics:
     def samples(self) -> Iterator[Sample | None]:
         """The series, family by family, in steps (`penstock.node.samples`)."""
         text = "1: a client that has pushed metrics, and what is known of it."
-        for client in list(self._clients.values()):
-            yield Sample("penstock_client_metrics_client_info", GAUGE, text, 1, {**client.labels, **client.facts})
         pace = Pace(METRICS_PARTITIONS_PER_STEP)
+        for client in list(self._clients.values()):
+            if pace.is_over():
+                yield None
+            yield Sample("penstock_client_metrics_client_info", GAUGE, text, 1, {**client.labels, **client.facts})
         for name, family in list(self._families.items()):
             for instance_id in list(family.clients):
                 of_client = self._clients.get(instance_id)
@@ -200,13 +211,15 @@ def name_of(name: str, is_counter: bool) -> str:
 
 @lru_cache(CLIENT_NAMES_REMEMBERED_MAX)
 def labels_of(attributes: Attributes) -> Attributes:
-    """Attributes as labels: names that are fit to be some, and none that says who the client is."""
+    """Attributes as labels: names that are fit to be some, and none that says who the client is. An empty value is left
+    out: to Prometheus it is no label, so the series would be there twice.
+    """
     found: dict[str, str] = {}
     for name, value in attributes:
         fit = UNFIT.sub("_", name)
         if not fit[:1].isalpha():
             fit = f"attribute_{fit}"
-        if fit not in IDENTITY:
+        if value and fit not in IDENTITY:
             found[fit] = value
     return tuple(sorted(found.items()))
 
@@ -217,8 +230,8 @@ def facts_of(instance: ClientInstance, user: str, resource: Mapping[str, str]) -
         "user": label(user),
         configs.CLIENT_SOURCE_ADDRESS: instance.known_by[configs.CLIENT_SOURCE_ADDRESS] or "",
     }
-    told = labels_of(tuple(resource.items())[:CLIENT_POINT_ATTRIBUTES_MAX])
-    return {**{name: label(value) for name, value in told}, **seen}
+    told = tuple((label(name), label(value)) for name, value in resource.items())  # short, as it is remembered
+    return {**dict(labels_of(told[:CLIENT_POINT_ATTRIBUTES_MAX])), **seen}
 
 
 def label(text: str) -> str:

@@ -8,6 +8,7 @@ broker than the one that it asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from penstock.config.client_metrics import ALL_METRICS, ClientMetricsConfigs
 from penstock.errors import PenstockError
 from penstock.events import events
 from penstock.metadata.image import ConfigResource, Configs
-from penstock.node.limits import CLIENT_METRICS_SUBSCRIPTIONS_MAX
+from penstock.node.limits import CLIENT_METRICS_SUBSCRIPTIONS_MAX, CLIENT_WANTED_REMEMBERED_MAX
 
 logger = events("node.client_metrics")
 
@@ -62,6 +63,7 @@ class Subscriptions:
         self.version = 0
         self._by_name: dict[str, Subscription | None] = {}
         self._used: tuple[Subscription, ...] = ()
+        self._remembered: dict[tuple[bool, ...], Wanted] = {}
 
     def __len__(self) -> int:
         return len(self._used)
@@ -72,6 +74,7 @@ class Subscriptions:
         if not names:
             return
         self.version += 1
+        self._remembered.clear()
         for name in names:
             overrides = changed[ConfigResource.CLIENT_METRICS, name]
             if overrides:
@@ -86,16 +89,26 @@ class Subscriptions:
         self._used = tuple(sorted(known, key=lambda each: spread(each.name) & (table - 1)))
 
     def of(self, known_by: Mapping[str, str | None]) -> Wanted:
-        """What a client is asked for that is known by this."""
-        metrics: dict[str, None] = {}
-        push_interval_ms = DEFAULT_INTERVAL_MS
-        for each in self._used:
-            if each.matches(known_by):
-                metrics.update(dict.fromkeys(in_java_order(each.metrics, table_of(len(each.metrics)))))
-                push_interval_ms = min(push_interval_ms, each.interval_ms)
-        if ALL_METRICS in metrics:
-            return Wanted((ALL_METRICS,), push_interval_ms)
-        return Wanted(tuple(in_java_order(metrics, table_of(len(metrics)))), push_interval_ms)
+        """What a client is asked for that is known by this. Clients that match the same are told the same."""
+        matching = tuple(each.matches(known_by) for each in self._used)
+        found = self._remembered.get(matching)
+        if found is None:
+            if len(self._remembered) >= CLIENT_WANTED_REMEMBERED_MAX:
+                self._remembered.clear()
+            found = self._remembered[matching] = wanted(compress(self._used, matching))
+        return found
+
+
+def wanted(matching: Iterable[Subscription]) -> Wanted:
+    """What several subscriptions ask for together."""
+    metrics: dict[str, None] = {}
+    push_interval_ms = DEFAULT_INTERVAL_MS
+    for each in matching:
+        metrics.update(dict.fromkeys(in_java_order(each.metrics, table_of(len(each.metrics)))))
+        push_interval_ms = min(push_interval_ms, each.interval_ms)
+    if ALL_METRICS in metrics:
+        return Wanted((ALL_METRICS,), push_interval_ms)
+    return Wanted(tuple(in_java_order(metrics, table_of(len(metrics)))), push_interval_ms)
 
 
 def understood(name: str, overrides: Configs) -> Subscription | None:

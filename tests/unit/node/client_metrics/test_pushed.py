@@ -11,7 +11,11 @@ from penstock.node.client_metrics.instances import ClientInstance
 from penstock.node.client_metrics.otlp import Point, Pushed
 from penstock.node.client_metrics.pushed import MEANINGLESS, TOO_MANY, PushedMetrics
 from penstock.node.client_metrics.subscriptions import Wanted
-from penstock.node.limits import CLIENT_INSTANCE_EXPIRY_MS, CLIENT_LABEL_CHARACTERS_MAX
+from penstock.node.limits import (
+    CLIENT_INSTANCE_EXPIRY_MS,
+    CLIENT_LABEL_CHARACTERS_MAX,
+    METRICS_PARTITIONS_PER_STEP,
+)
 
 ALICE = "User:alice"
 
@@ -186,3 +190,42 @@ def test_what_was_pushed_goes_after_three_intervals(metrics: PushedMetrics) -> N
     metrics.expire(300_000)
     assert metrics.empty
     assert list(metrics.samples()) == []
+
+
+def test_a_client_without_a_series_is_not_kept(metrics: PushedMetrics) -> None:
+    for number in range(1, 50):
+        pushed(metrics, client(number), counter("c", -1.0))
+        pushed(metrics, client(number + 100))
+    assert metrics.empty
+    assert list(metrics.samples()) == []
+
+
+def test_a_client_whose_push_is_given_up_before_it_has_a_series_is_not_kept(metrics: PushedMetrics) -> None:
+    taking = metrics.take(client(1), 1, ALICE, Pushed({}, [counter("c", -1.0)] * 500, 0), 0)
+    next(taking)
+    taking.close()
+    assert metrics.empty
+
+
+def test_many_clients_are_told_of_in_steps() -> None:
+    metrics, count = PushedMetrics(lambda: 10_000), 3 * METRICS_PARTITIONS_PER_STEP
+    for number in range(1, count + 1):
+        list(metrics.take(client(number), number, ALICE, Pushed({}, [gauge("m")], 0), 0))
+    steps, longest, samples = 0, 0, 0
+    for sample in metrics.samples():
+        samples = samples + 1 if sample is not None else 0
+        steps, longest = steps + (sample is None), max(longest, samples)
+    assert steps >= 5
+    assert longest <= METRICS_PARTITIONS_PER_STEP
+
+
+def test_what_a_client_says_of_itself_is_short_and_so_is_what_it_calls_that(metrics: PushedMetrics) -> None:
+    pushed(metrics, client(1), gauge("m"), **{"k" * 7_000: "v" * 7_000})
+    [info] = [each for each in metrics.samples() if each is not None and each.name.endswith("client_info")]
+    assert max(map(len, [*info.labels, *info.labels.values()])) == CLIENT_LABEL_CHARACTERS_MAX
+    assert "v" * CLIENT_LABEL_CHARACTERS_MAX in info.labels.values()
+
+
+def test_an_empty_attribute_makes_no_second_series(metrics: PushedMetrics) -> None:
+    found = pushed(metrics, client(1), gauge("m", 1.0), gauge("m", 2.0, topic=""), gauge("m", 3.0, topic="t"))
+    assert found == {"kafka_client_application_m": [2.0, 3.0]}

@@ -79,3 +79,18 @@ def test_tables_grow_as_javas(size: int, table: int) -> None:
 
 def test_texts_in_one_place_of_a_table_stay_in_their_order() -> None:
     assert in_java_order(["BB", "Aa", "a"], 16) == in_java_order(["a", "BB", "Aa"], 16)
+
+
+def test_clients_that_match_the_same_share_what_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.client_metrics.subscriptions.CLIENT_WANTED_REMEMBERED_MAX", 2, raising=False)
+    found = subscriptions(a={"metrics": "x,y", "match": "client_id=or.*"}, b={"metrics": "z", "match": "client_id=.*s"})
+    first = found.of(WHO)
+    assert found.of({"client_id": "orbits"}) is first
+    assert [sorted(found.of({"client_id": each}).metrics) for each in ("or", "s", "", "ors")] == [
+        ["x", "y"],
+        ["z"],
+        [],
+        ["x", "y", "z"],
+    ]
+    found.configure({(ConfigResource.CLIENT_METRICS, "b"): {"metrics": "new"}})
+    assert sorted(found.of(WHO).metrics) == ["new", "x", "y"]

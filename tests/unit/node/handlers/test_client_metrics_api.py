@@ -10,7 +10,12 @@ from support.client_metrics import ask, connect, push, samples, subscribe, value
 from support.otlp import CUMULATIVE, counter, gauge, metrics_data
 
 from penstock.errors import ErrorCode
-from penstock.node.limits import CLIENT_INSTANCES_LOOK_MS, CLIENT_INSTANCES_MAX, CLIENT_SERIES_PER_INSTANCE_MAX
+from penstock.node.limits import (
+    CLIENT_INSTANCES_LOOK_MS,
+    CLIENT_INSTANCES_MAX,
+    CLIENT_INSTANCES_PER_CONNECTION_MAX,
+    CLIENT_SERIES_PER_INSTANCE_MAX,
+)
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.push_telemetry_request import PushTelemetryRequest
@@ -275,3 +280,15 @@ def test_a_connection_that_closes_in_the_middle_of_a_push_harms_nobody(node: Nod
     node.settle()
     assert push(other, ask(other), latency(1.0)) == 0
     assert value_of(node, SERIES) == pytest.approx(1.0)
+
+
+def test_a_connection_has_few_instances_whatever_ids_come_by_it(node: Node) -> None:
+    client, other = connect(node), connect(node)
+    told = ask(other)
+    for number in range(2, 50):
+        assert ask(client, UUID(int=number), client_id="x" * 30_000).error_code == 0
+    assert value_of(node, "kafka_server_clientmetrics_instance_count") == 1 + CLIENT_INSTANCES_PER_CONNECTION_MAX
+    assert ask(client, UUID(int=49)).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert ask(other, told.client_instance_id).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED, "still remembered"
+    node.broker.disconnected(client.number, node.now_ms)
+    assert value_of(node, "kafka_server_clientmetrics_instance_count") == 1
