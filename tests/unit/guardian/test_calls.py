@@ -129,6 +129,14 @@ BAD: tuple[tuple[Any, int, str], ...] = (
 )
 
 
+@pytest.mark.parametrize("body", [{"\ud800": 1}, {**CLICKS, "modes": {"\ud800": "act"}}])
+def test_a_refusal_that_quotes_what_is_no_text_can_be_sent(asked: Asked, body: Any) -> None:
+    reply = asked.ask("POST", "/v1/clusters", body)
+    assert reply.status == calls.BAD_REQUEST
+    assert "?" in json.loads(reply.encoded)["error"]
+    assert asked.written == []
+
+
 @pytest.mark.parametrize(("body", "status", "said"), BAD, ids=[said for _, _, said in BAD])
 def test_bad_input_is_refused_and_changes_nothing(asked: Asked, body: Any, status: int, said: str) -> None:
     reply = asked.ask("POST", "/v1/clusters", body)

@@ -87,7 +87,8 @@ class Reply:
 
     @property
     def encoded(self) -> bytes:
-        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode()
+        # a refusal may quote half of a surrogate pair, which JSON can say and UTF-8 cannot: "?" stands in for it
+        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
