@@ -163,6 +163,8 @@ def repeated(state: GuardianState, call: Call, made: Command) -> Reply:
     """The answer to a change that was made before: what has become of it."""
     if made.command != call.name:
         raise Refused(CONFLICT, f"the request id was that of {made.command} before")
+    if call.method == "POST" and text_of(body_of(call), "name") != made.subject:
+        raise Refused(CONFLICT, f"the request id was that of cluster {made.subject} before")
     cluster = state.named(made.subject)
     if call.method == "DELETE":
         return Reply(OK, {"removed": made.subject})
