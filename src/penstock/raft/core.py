@@ -92,8 +92,8 @@ class Core:
         appending_to: the log's end after the append that was returned last, which the log does not know yet.
         cutting: the log is being truncated or replaced by a snapshot; nothing else is done to it meanwhile.
         no_room: the disk is full; nothing becomes durable meanwhile.
-        leased_until_ms: until then this replica, which has just started, helps nobody to lead: it may have an answer of
-            a leader from before.
+        leased_until_ms: until then this replica helps nobody to lead: it has had an answer of a leader that it follows
+            no more, or has just started, and may have had one before.
         stopping: never stands again.
         fault: why the replica cannot go on; None as long as it can. It then does nothing any more.
     """
@@ -371,6 +371,8 @@ class Core:
     def _become(self, role: Role, now_ms: int) -> None:
         assert role.epoch >= self.role.epoch, "epochs only rise"
         previous, self.role = self.role, role
+        if isinstance(previous, Follower):  # a later epoch does not end what its leader may still count on
+            self.leased_until_ms = max(self.leased_until_ms, previous.leased_until_ms)
         self.turn += 1
         self.channels = Channels()
         self.persist()

@@ -63,8 +63,8 @@ class Elections:
     def _hears_leader(self, now_ms: int) -> bool:
         """Whether this replica leads, or has had an answer from the leader that it follows (KIP-996).
 
-        One that suspects its leader to be gone does not speak for it, unless the leader may still count on it; nor does
-        one that has just started, which does not know what was counted on before.
+        One that suspects its leader to be gone does not speak for it, unless the leader may still count on it. Nor does
+        one that has gone on to a later epoch, or has just started: a leader from before may count on it as long.
         """
         role = self._core.role
         if now_ms < self._core.leased_until_ms:
@@ -80,7 +80,7 @@ class Elections:
         if isinstance(role, Unattached | Prospective) and role.leader_id is None:
             if role.voted is not None:
                 return role.voted.id == candidate.id and role.voted.directory_id in (ZERO_UUID, candidate.directory_id)
-            if log_is_long_enough and core.identity.stands:
+            if log_is_long_enough and core.identity.stands and now_ms >= core.leased_until_ms:
                 if isinstance(role, Prospective):
                     core.become_unattached(role.epoch, now_ms)
                     role = core.role
@@ -128,6 +128,7 @@ class Elections:
                 candidates = candidates or [ReplicaKey(each) for each in asked.preferred_successors]
                 core.role.fetch_deadline_ms = now_ms + self._succession_ms(candidates)
                 core.role.has_fetched = False
+                core.role.leased_until_ms = -1
         core.answer(token, messages.end_answer(error, core.view_for(type(request), arrival)))
 
     def _succession_ms(self, candidates: list[ReplicaKey]) -> int:

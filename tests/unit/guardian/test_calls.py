@@ -129,6 +129,22 @@ BAD: tuple[tuple[Any, int, str], ...] = (
 )
 
 
+def test_an_id_of_a_registration_is_not_taken_for_another_cluster(asked: Asked) -> None:
+    once = next(IDS)
+    asked.ask("POST", "/v1/clusters", CLICKS, once)
+    reply = asked.ask("POST", "/v1/clusters", {"name": "views", "bootstrap": ["10.0.0.8:9092"]}, once)
+    assert reply.status == calls.CONFLICT
+    assert "the request id was that of cluster clicks" in reply.body["error"]
+
+
+@pytest.mark.parametrize("body", [{"\ud800": 1}, {**CLICKS, "modes": {"\ud800": "act"}}])
+def test_a_refusal_that_quotes_what_is_no_text_can_be_sent(asked: Asked, body: Any) -> None:
+    reply = asked.ask("POST", "/v1/clusters", body)
+    assert reply.status == calls.BAD_REQUEST
+    assert "?" in json.loads(reply.encoded)["error"]
+    assert asked.written == []
+
+
 @pytest.mark.parametrize(("body", "status", "said"), BAD, ids=[said for _, _, said in BAD])
 def test_bad_input_is_refused_and_changes_nothing(asked: Asked, body: Any, status: int, said: str) -> None:
     reply = asked.ask("POST", "/v1/clusters", body)

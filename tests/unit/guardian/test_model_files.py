@@ -13,7 +13,7 @@ from support.skewed_models import Shape, skewed
 
 from penstock.errors import ConfigError
 from penstock.guardian.model.reading import read_model
-from penstock.guardian.model.rules_file import rules_of
+from penstock.guardian.model.rules_file import read_rules, rules_of
 from penstock.guardian.model.writing import write_model
 from penstock.guardian.plan.model import RESOURCES
 
@@ -159,7 +159,15 @@ def test_a_missing_or_broken_file_is_named(directory: Path) -> None:
         ({"capacity": {"cpu": True}}, "capacity.cpu = true"),
         ({"goals": {"within": 2}}, "goals.within = 2; it must be at most 1"),
         ({"racks": "no"}, 'racks = "no"; it must be true or false'),
-        ({"replicas_per_broker_max": 0}, "replicas_per_broker_max = 0; it must be a whole number, 1 or more"),
+        ({"replicas_per_broker_max": 0}, "replicas_per_broker_max = 0; it must be a whole number, 1 to 2147483647"),
+        ({"replicas_per_broker_max": 10**30}, "must be a whole number, 1 to 2147483647"),
+        ({"leaders_per_broker_min": {"topic-000000": 10**30}}, "must be a whole number, 1 to 2147483647"),
+        ({"goals": {"bytes_price": 10**400}}, "it must be a number above 0, at most 1e+09"),
+        ({"drained": ["1"]}, 'drained: the model has no broker "1"'),
+        (
+            {"in_flight": [{"topic": "topic-000000", "partition": "0", "replicas": []}]},
+            'in_flight: the model has no partition of topic-000000 "0"',
+        ),
         ({"pinned": {"x": [1]}}, 'pinned: the model has no topic "x"'),
         ({"in_flight": [{"topic": "topic-000000"}]}, "has no partition"),
     ],
@@ -168,3 +176,10 @@ def test_a_wrong_rule_is_said(document: object, said: str) -> None:
     with pytest.raises(ConfigError) as failure:
         rules_of(document, skewed(SHAPE))
     assert said in str(failure.value)
+
+
+def test_rules_that_are_nested_too_deep_are_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "rules.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match="is no JSON"):
+        read_rules(path, skewed(SHAPE))

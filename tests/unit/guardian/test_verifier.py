@@ -107,10 +107,23 @@ def tampered(change: Callable[[dict[str, Any]], Any]) -> set[str]:
         lambda found: found["moves"][-1]["to"].update(dir="/d7"),
         lambda found: found["partitions"][0]["replicas"].reverse(),
         lambda found: found["partitions"][0].update(log_dirs=["/d0"] * 2),
+        lambda found: found["partitions"].append(found["partitions"][0]),
+        lambda found: found["leaders"].append(found["leaders"][0]),
+        lambda found: found["moves"][-1].update(kind="replicas"),
+        lambda found: found["moves"].insert(0, found["moves"][0]),
+        lambda found: found["moves"][0]["from"].update(broker=2),
     ],
 )
 def test_parts_that_do_not_fit_together_are_found(change: Callable[[dict[str, Any]], Any]) -> None:
     assert tampered(change) == {"shape"}
+
+
+def test_what_kafka_is_told_of_a_partition_that_stays_is_found() -> None:
+    model = model_of([((0, 1), 10), ((1, 0), 10)], racks=[0, 0])
+    found = plan(model, LOOSE, 1)
+    assert (found["moves"], verify(model, LOOSE, found)) == ([], [])
+    found["partitions"] = [{"topic": "t", "partition": 1, "replicas": [1, 0], "log_dirs": ["any", "any"]}]
+    assert {each.rule for each in verify(model, LOOSE, found)} == {"shape"}
 
 
 def test_a_wrong_figure_is_found() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from unit.raft.replica_harness import Quorum, granted, vote
+from dataclasses import replace
 
+import pytest
+from unit.raft.replica_harness import CLUSTER, Quorum, error, granted, key_of, vote
+
+from penstock.errors import ErrorCode
 from penstock.protocol.message import ZERO_UUID
+from penstock.raft import messages
 from penstock.raft.config import RaftConfig
 from penstock.raft.states import Progress
 from penstock.raft.voters import ReplicaKey
@@ -103,6 +107,34 @@ def test_who_suspects_its_leader_grants_nothing_within_the_lease(lease_ms: int) 
     quorum.cut.update((first, second))
     one.now_ms += LEASE_MS
     assert asks_for_votes(quorum, first, second)
+
+
+@pytest.mark.parametrize("lease_ms", [0, LEASE_MS])
+@pytest.mark.parametrize("pre", [False, True])
+def test_a_later_epoch_does_not_end_what_a_leader_may_count_on(lease_ms: int, pre: bool) -> None:
+    """A candidate may have had the pre-votes before its voters heard of the leader again, or an epoch in vain."""
+    quorum, _, (first, second) = led(replace(CONFIG, lease_ms=lease_ms))
+    quorum.cut.update(quorum.ones)
+    one = quorum.ones[first]
+    epoch, last = one.replica.epoch + 1, (one.log.last_epoch, one.log.end_offset)
+
+    def grants(epoch: int) -> bool:
+        return granted(one.ask(vote(second, epoch, last=last, pre=pre, voter=first), token=object()))
+
+    assert grants(epoch) == (lease_ms == 0)
+    one.now_ms += LEASE_MS
+    assert grants(epoch + 1)
+
+
+def test_a_leader_that_resigns_ends_its_lease() -> None:
+    quorum, leader_id, (first, second) = led()
+    quorum.cut.update(quorum.ones)
+    one = quorum.ones[first]
+    epoch, last = one.replica.epoch, (one.log.last_epoch, one.log.end_offset)
+    end = messages.end_quorum_epoch(CLUSTER, leader_id, epoch, (key_of(second), key_of(first)), ())
+    assert error(one.ask(end, token=object())) == ErrorCode.NONE
+    assert asks_for_votes(quorum, first, second)
+    assert granted(one.ask(vote(second, epoch + 1, last=last, voter=first), token=object()))
 
 
 def test_a_leader_whose_process_has_ended_has_no_lease() -> None:

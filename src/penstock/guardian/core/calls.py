@@ -87,7 +87,8 @@ class Reply:
 
     @property
     def encoded(self) -> bytes:
-        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode()
+        # a refusal may quote half of a surrogate pair, which JSON can say and UTF-8 cannot: "?" stands in for it
+        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,8 @@ def repeated(state: GuardianState, call: Call, made: Command) -> Reply:
     """The answer to a change that was made before: what has become of it."""
     if made.command != call.name:
         raise Refused(CONFLICT, f"the request id was that of {made.command} before")
+    if call.method == "POST" and text_of(body_of(call), "name") != made.subject:
+        raise Refused(CONFLICT, f"the request id was that of cluster {made.subject} before")
     cluster = state.named(made.subject)
     if call.method == "DELETE":
         return Reply(OK, {"removed": made.subject})

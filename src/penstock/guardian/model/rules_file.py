@@ -21,6 +21,9 @@ from penstock.guardian.plan.rules import Capacity, Flight, Goals, Rules
 
 CAPACITY_MAX = 1.0
 WITHIN_MAX = 1.0
+NUMBER_MAX = 1e9
+"""Prices; far more than anything is worth, and nothing that is counted with it becomes infinite."""
+COUNT_MAX = 2**31 - 1
 
 
 def read_rules(path: Path | None, model: Model) -> Rules:
@@ -31,7 +34,7 @@ def read_rules(path: Path | None, model: Model) -> Rules:
         document = json.loads(path.read_text())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no JSON: {error}") from None
     try:
         return rules_of(document, model)
@@ -63,7 +66,7 @@ def rules_of(document: Any, model: Model) -> Rules:
 
 
 def goals(value: Any, name: str) -> Goals:
-    found = Goals(**numbers(value, name, Goals, None))
+    found = Goals(**numbers(value, name, Goals, NUMBER_MAX))
     if found.within > WITHIN_MAX:
         raise ConfigError(f"{name}.within = {found.within:g}; it must be at most {WITHIN_MAX:g}")
     return found
@@ -92,21 +95,21 @@ def typed(value: Any, name: str, kind: type, right: str) -> Any:
     return value
 
 
-def numbers(value: Any, name: str, kind: type, most: float | None) -> dict[str, float]:
+def numbers(value: Any, name: str, kind: type, most: float) -> dict[str, float]:
     """An object of positive numbers, one for each field of a class."""
     found = {}
     for key, number in checked(value, name, [each.name for each in fields(kind)]).items():
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not is_number or not 0 < number <= (most or float("inf")) or number == float("inf"):
-            right = f"a number above 0{f', at most {most:g}' if most else ''}"
+        if not is_number or not 0 < number <= most:
+            right = f"a number above 0, at most {most:g}"
             raise ConfigError(f"{name}.{key} = {json.dumps(number)}; it must be {right}")
         found[key] = float(number)
     return found
 
 
 def count(value: Any, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigError(f"{name} = {json.dumps(value)}; it must be a whole number, 1 or more")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= COUNT_MAX:
+        raise ConfigError(f"{name} = {json.dumps(value)}; it must be a whole number, 1 to {COUNT_MAX}")
     return value
 
 
@@ -117,7 +120,7 @@ def listed(value: Any, name: str) -> list[Any]:
 
 def known(value: Any, names: Any, name: str, what: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | str) or value not in names:
-        near = did_you_mean(value, names) if isinstance(value, str) else ""
+        near = did_you_mean(value, (each for each in names if isinstance(each, str))) if isinstance(value, str) else ""
         raise ConfigError(f"{name}: the model has no {what} {json.dumps(value)}{near}")
     return value
 

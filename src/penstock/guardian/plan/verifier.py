@@ -100,9 +100,15 @@ class Applied:
         disk[list(targets)] = list(targets.values())
         broker = model.disks.broker[disk]
         ids = model.brokers.ids[broker].tolist()
+        led: set[int] = set()
         for move in self._plan["moves"]:
             if move["kind"] == "leader":
                 p = self.known(self._partition, (move["topic"], move["partition"]), move)
+                if p in led:
+                    raise Misfit(name_of(move), f"move {move['id']}: the leader changes twice")
+                if self._model.brokers.ids[self._model.broker[self._model.leader[p]]] != move["from"]["broker"]:
+                    raise Misfit(name_of(move), f"move {move['id']}: another broker leads the partition")
+                led.add(p)
                 found = [r for r in self.replicas(p) if ids[r] == move["to"]["broker"]]
                 if len(found) != 1:
                     raise Misfit(name_of(move), f"move {move['id']}: the new leader has no replica")
@@ -126,7 +132,8 @@ class Applied:
         size = self._model.leading if self._model.leader[p] == r else self._model.following
         if move["bytes"] != int(size[r, BYTES]):
             raise Misfit(name_of(move), f"move {move['id']}: the replica has {int(size[r, BYTES])} bytes")
-        if (self._broker_of_disk[source] == self._broker_of_disk[target]) != (move["kind"] == "disk"):
+        kinds = ("disk",) if self._broker_of_disk[source] == self._broker_of_disk[target] else ("replica", "swap")
+        if move["kind"] not in kinds:
             raise Misfit(name_of(move), f"move {move['id']}: it is not of the kind {move['kind']}")
         return r, target
 
@@ -142,8 +149,12 @@ class Applied:
         expected = set(np.unique(model.partition[differs]).tolist())
         expected |= set(np.flatnonzero(after.leader != model.leader).tolist())
         ids, disks, changed = brokers[after.broker].tolist(), after.disk.tolist(), differs.tolist()
+        told: set[int] = set()
         for entry in self._plan["partitions"]:
             p = self.known(self._partition, (entry["topic"], entry["partition"]), entry)
+            if p in told or p not in expected:
+                raise Misfit(name_of(entry), "Kafka is told twice" if p in told else "it does not change")
+            told.add(p)
             where = {ids[r]: r for r in self.replicas(p)}
             if sorted(where) != sorted(entry["replicas"]) or len(where) != len(self.replicas(p)):
                 raise Misfit(name_of(entry), "its replicas are not where the moves lead")
@@ -153,9 +164,8 @@ class Applied:
                 r = where[broker]
                 if name != (model.disks.dirs[disks[r]] if changed[r] else "any"):
                     raise Misfit(name_of(entry), f"{name} is not the log dir to which the moves lead")
-            expected.discard(p)
-        if expected:
-            raise Misfit(partition_name(model, min(expected)), "it changes, and Kafka is not told")
+        if expected != told:
+            raise Misfit(partition_name(model, min(expected - told)), "it changes, and Kafka is not told")
         self.compare_leaders(after)
 
     def compare_leaders(self, after: Places) -> None:
@@ -163,7 +173,7 @@ class Applied:
         old, new = brokers[model.broker[model.leader]], brokers[after.broker[after.leader]]
         told = {(each["topic"], each["partition"]): each["broker"] for each in self._plan["leaders"]}
         due = {(model.topics[model.topic[p]], int(model.number[p])): int(new[p]) for p in np.flatnonzero(old != new)}
-        if told != due:
+        if told != due or len(told) != len(self._plan["leaders"]):
             raise Misfit("leaders", "they are not those to which the moves lead")
 
 
