@@ -1,13 +1,15 @@
-"""A tenant with 200 connections that produce without a pause, and one with a single connection, on one broker.
+"""A tenant with 200 connections and one with a single connection, on one broker that finds requests of all at once.
 
 What is compared is the order in which the broker has appended what they produce, by the offsets that it answers with,
-and not how long that takes.
+and not how long that takes: the broker stands still until all has been sent, so it is never faster than its clients.
+Work is counted, not timed.
 """
 
 from __future__ import annotations
 
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from support.requests import batch, produce
 
 from penstock.node.connection import Connection
 from penstock.node.tenants import ADDRESS, Tenants
+from penstock.node.turns import CountedWork
 from penstock.protocol.api import API_BY_NUMBER, ApiKey
 from penstock.protocol.frames import decode_response, encode_request
 from penstock.protocol.message import Message
@@ -26,15 +29,22 @@ from penstock.testing.broker import LocalBroker
 
 pytestmark = pytest.mark.slow
 
+
 CONNECTIONS, IN_FLIGHT = 200, 10
-PARTITIONS = 20
-"""So that a request takes the broker much longer than its client."""
+WORK_MS = 1
+"""What a request counts for at least: a turn of the loop is less than what a connection sends."""
 RECORDS = [b"x"] * 2
-REQUESTS = 60
-"""Of the single connection, all of which wait together."""
+REQUESTS = 20
+"""Of the single connection."""
 FEW = 5
 """Of two that are equal, one has at most so many times what the other one has, however they meet."""
 READ_BYTES = 1 << 16
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request is as much work as any other."""
+    monkeypatch.setattr("penstock.server.server.work_ms", CountedWork(WORK_MS))
 
 
 def frame_of(message: Message, client_id: str) -> bytes:
@@ -70,12 +80,12 @@ class Producing:
 
 
 class Tenancy:
-    """The connections of a greedy tenant, each with IN_FLIGHT requests under way all the time, and a modest one's."""
+    """The connections of a greedy tenant, each with IN_FLIGHT requests, and a modest one's."""
 
     def __init__(self, broker: LocalBroker) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        data = [batch(*RECORDS, timestamp_ms=now_ms) for _ in range(PARTITIONS)]
-        greedy, modest = (frame_of(produce("t", *data), name) for name in ("greedy", "modest"))
+        data = batch(*RECORDS, timestamp_ms=time.time_ns() // 1_000_000)
+        greedy, modest = (frame_of(produce("t", data), name) for name in ("greedy", "modest"))
+        self.broker = broker
         self.greedy = [Producing(broker, greedy) for _ in range(CONNECTIONS)]
         self.modest = Producing(broker, modest)
         self._selector = selectors.DefaultSelector()
@@ -83,18 +93,17 @@ class Tenancy:
             self._selector.register(each.socket, selectors.EVENT_READ, each)
 
     def order(self) -> list[int]:
-        """The greedy tenant asks for all it can, then the modest one for much, too. How many requests had been appended
-        before each of the modest one's."""
-        for each in self.greedy:
-            each.send(IN_FLIGHT)
-        self.modest.send(REQUESTS)
+        """The greedy tenant asks for all it can, then the modest one. How many requests had been appended before each
+        of the modest one's."""
+        with standing_still(self.broker):
+            for each in self.greedy:
+                each.send(IN_FLIGHT)
+            self.modest.send(REQUESTS)
         while len(self.modest.answers) < REQUESTS:
             found = self._selector.select(20)
             assert found, "the broker has answered nothing for 20 s"
             for key, _ in found:
-                count = key.data.receive()
-                if key.data is not self.modest:
-                    key.data.send(count)
+                key.data.receive()
         return [appended_before(answer) for answer in self.modest.answers]
 
     def close(self) -> None:
@@ -113,10 +122,30 @@ def appended_before(answer: bytes) -> int:
 
 
 @contextmanager
+def standing_still(broker: LocalBroker) -> Iterator[None]:
+    """The broker does nothing in the meantime."""
+    embedded = broker._embedded
+    assert embedded is not None
+    assert embedded._loop is not None
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def stand() -> None:
+        stands.set()
+        goes_on.wait(20)
+
+    embedded._loop.call_soon_threadsafe(stand)
+    assert stands.wait(20)
+    try:
+        yield
+    finally:
+        goes_on.set()
+
+
+@contextmanager
 def tenancy() -> Iterator[Tenancy]:
     """Both tenants, on a broker of their own."""
     with LocalBroker() as broker:
-        broker.create_topic("t", partitions=PARTITIONS)
+        broker.create_topic("t")
         both = Tenancy(broker)
         try:
             yield both
