@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.guardian.core import calls, quorum, state
+from penstock.guardian.core import answering, quorum, state
 from penstock.guardian.core.committed import Committed
 from penstock.guardian.core.leader import Leader
 from penstock.guardian.core.lease import Lease
@@ -71,18 +71,19 @@ def voters_promise_nothing(patch: pytest.MonkeyPatch) -> None:
 def a_change_is_answered_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
     real = Leader.change
 
-    def change(leader: Leader, call: Any, answered: Any, wall_ms: int, now_ms: int, *, holds_lease: bool) -> None:
+    def change(leader: Leader, call: Any, answered: Any, *seen: Any, holds_lease: bool) -> None:
         before = len(leader._waiting)
-        real(leader, call, answered, wall_ms, now_ms, holds_lease=holds_lease)
+        real(leader, call, answered, *seen, holds_lease=holds_lease)
         if len(leader._waiting) > before:
-            answered(leader._waiting.pop().reply, now_ms)
+            answered(leader._waiting.pop().reply, seen[-1])
 
     patch.setattr(Leader, "change", change)
 
 
 def request_ids_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    real = calls.decide
-    patch.setattr(calls, "decide", lambda found, call, **more: real(replace(found, commands={}), call, **more))
+    real = answering.decide
+    forgetful = lambda known: replace(known, state=replace(known.state, commands={}))  # noqa: E731 - short for what it is
+    patch.setattr(answering, "decide", lambda known, call, new_id: real(forgetful(known), call, new_id))
 
 
 def reads_are_always_of_now(patch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ ALLOWED_NAMES = {
     "uuid": {"UUID", "SafeUUID"},
     "io": {"BytesIO"},
     "random": {"Random"},
-    "urllib.parse": {"urlsplit"},  # takes a text apart
+    "urllib.parse": {"parse_qsl", "unquote", "urlsplit"},  # takes a text apart
 }
 """Names that may be taken from a module of the world: types, and what stays in memory."""
 PROCESS_DEPENDENT = frozenset({"id", "hash", "open", "uuid1", "uuid4", "Random", "breakpoint", "input"})

@@ -9,9 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from penstock.guardian.core import calls, limits
-from penstock.guardian.core.calls import Call, Reply
+from penstock.guardian.core import answering, calls, limits
+from penstock.guardian.core.calls import Call, Known, Reply
 from penstock.guardian.core.records import decode_records, encode_records
+from penstock.guardian.core.resources import clusters
+from penstock.guardian.core.sight import Sight
 from penstock.guardian.core.state import EMPTY, GuardianState, replay, snapshot_records
 
 IDS: Iterator[UUID] = map(UUID, (f"00000000-0000-4000-8000-{number:012x}" for number in range(1, 1_000_000)))
@@ -28,9 +30,10 @@ class Asked:
     def ask(self, method: str, path: str, body: Any = None, request_id: UUID | None = None) -> Reply:
         encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
         call = Call(method, path, encoded, request_id or next(IDS), "User:ann")
+        known = Known(self.state, Sight(), wall_ms=1_000)
         if not call.changes:
-            return calls.read(self.state, call)
-        change = calls.decide(self.state, call, new_id=lambda: next(IDS), wall_ms=1_000)
+            return answering.read(known, call)
+        change = answering.decide(known, call, lambda: next(IDS))
         values = encode_records(change.records)
         self.written += values
         self.state = replay(self.state, decode_records(values))
@@ -185,5 +188,5 @@ def test_a_change_without_an_id_is_refused(asked: Asked) -> None:
 
 
 def test_a_federation_has_a_bound(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "GUARDIAN_CLUSTERS_MAX", 2)
+    monkeypatch.setattr(clusters, "GUARDIAN_CLUSTERS_MAX", 2)
     assert [asked.add(name=f"c{each}", bootstrap=[f"h{each}:1"]).status for each in range(3)] == [201, 201, 409]

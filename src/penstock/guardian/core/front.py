@@ -1,4 +1,5 @@
-"""Where calls are answered: reads by any node, changes by the leader, to which the others hand them on.
+"""Where calls are answered: reads by any node, changes by the leader, to which the others hand them on; so they do with
+reads of what only the leader sees.
 
 A change that was handed on and got no answer may have been made. The answer says so, and whoever asks again with the
 same request id is told what became of it. Nothing is handed on twice: a node that was asked as the leader and does not
@@ -10,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from penstock.guardian.core import calls
-from penstock.guardian.core.calls import Call, Reply, refusal
+from penstock.guardian.core import answering, calls
+from penstock.guardian.core.calls import Call, Known, Reply, refusal
 from penstock.guardian.core.limits import GUARDIAN_HANDED_ON_MAX
 from penstock.guardian.core.quorum import GuardianQuorum
+from penstock.guardian.core.sight import Sight
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.protocol.message import Message
 from penstock.protocol.messages.own.guardian_call_request import GuardianCallRequest
@@ -32,8 +34,11 @@ Answered = Callable[[GuardianCallResponse, int], None]
 class Front:
     """See the module's head. Attributes: `handed_on`, changes that the leader has not answered yet."""
 
-    def __init__(self, quorum: GuardianQuorum, outgoing: Outgoing, wall: WallTime, *, timeout_ms: int) -> None:
+    def __init__(
+        self, quorum: GuardianQuorum, outgoing: Outgoing, sight: Sight, wall: WallTime, *, timeout_ms: int
+    ) -> None:
         self.handed_on = 0
+        self._sight = sight
         self._quorum = quorum
         self._outgoing = outgoing
         self._wall = wall
@@ -41,20 +46,22 @@ class Front:
 
     def take(self, call: Call, answered: Answered, now_ms: int, *, handed_on: bool) -> None:
         """Answers a call, once, now or later. `handed_on`: by a node that takes this one for the leader."""
-        quorum = self._quorum
-        if not call.changes:
+        quorum, sight, wall_ms = self._quorum, self._sight, self._wall.at(now_ms)
+        if not quorum.leads and (call.changes or answering.is_live(call)):
+            self._hand_on(call, answered, now_ms, handed_on=handed_on)
+        elif not call.changes:
             known = quorum.age_ms(now_ms) is not None
-            self._answer(calls.read(quorum.state, call) if known else unavailable(NOT_KNOWN), answered, now_ms)
-        elif quorum.leads:
+            reply = answering.read(Known(quorum.state, sight, wall_ms), call) if known else unavailable(NOT_KNOWN)
+            self._answer(reply, answered, now_ms)
+        else:
             quorum.leader.change(
                 call,
                 lambda reply, at_ms: self._answer(reply, answered, at_ms),
-                self._wall.at(now_ms),
+                sight,
+                wall_ms,
                 now_ms,
                 holds_lease=quorum.may_act(now_ms),
             )
-        else:
-            self._hand_on(call, answered, now_ms, handed_on=handed_on)
 
     def _hand_on(self, call: Call, answered: Answered, now_ms: int, *, handed_on: bool) -> None:
         target = self._quorum.leader_target

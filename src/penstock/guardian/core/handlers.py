@@ -1,9 +1,9 @@
 """The APIs that a Guardian node serves: those of its quorum, ApiVersions, logins, and GuardianCall (key 30100).
 
-GuardianCall version 0 carries one call (`guardian.core.calls`) and its answer. Any node answers what changes nothing,
-with the age of what it knows; a change is made by the leader, to which another node hands it on. Status and body are
-the answer; the error code says only that a caller may not ask. `on_behalf_of` is the requester of a call that was
-handed on, and counts only from a node of this Guardian (who may do CLUSTER_ACTION).
+GuardianCall version 0 carries one call (`guardian.core.answering`) and its answer. Any node answers what changes
+nothing, with the age of what it knows; a change is made by the leader, to which another node hands it on. Status and
+body are the answer; the error code says only that a caller may not ask. `on_behalf_of` is the requester of a call that
+was handed on, and counts only from a node of this Guardian (who may do CLUSTER_ACTION).
 """
 
 from __future__ import annotations

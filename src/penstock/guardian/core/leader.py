@@ -17,11 +17,12 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from penstock.errors import RequestError, StorageError
-from penstock.guardian.core import calls
-from penstock.guardian.core.calls import Call, Reply, refusal
+from penstock.guardian.core import answering, calls
+from penstock.guardian.core.calls import Call, Known, Reply, refusal
 from penstock.guardian.core.committed import Committed
 from penstock.guardian.core.limits import GUARDIAN_APPENDS_MAX
 from penstock.guardian.core.records import FEATURE_LEVEL, GuardianRecord, encode_records
+from penstock.guardian.core.sight import Sight
 from penstock.guardian.core.state import GuardianState, replay
 from penstock.protocol.messages.guardian.guardian_level_record import GuardianLevelRecord
 from penstock.records.builder import BatchBuilder
@@ -117,7 +118,9 @@ class Leader:
         for each in waiting:
             self._tell(partial(each.answered, refusal(calls.UNAVAILABLE, LOST), now_ms))
 
-    def change(self, call: Call, answered: Answered, wall_ms: int, now_ms: int, *, holds_lease: bool) -> None:
+    def change(
+        self, call: Call, answered: Answered, sight: Sight, wall_ms: int, now_ms: int, *, holds_lease: bool
+    ) -> None:
         """Makes a change, or refuses it; `answered` is called once, perhaps before this returns.
 
         `holds_lease`: this leader may answer from what it knows. Without that it appends, which it may; but what it
@@ -127,7 +130,7 @@ class Leader:
         if refused is not None:
             answered(refused, now_ms)
             return
-        decided = calls.decide(self.state, call, new_id=self._new_id, wall_ms=wall_ms)
+        decided = answering.decide(Known(self.state, sight, wall_ms), call, self._new_id)
         reply = decided.reply
         if decided.records:
             try:

@@ -17,6 +17,8 @@ from penstock.guardian.core.front import Front
 from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
 from penstock.guardian.core.quorum import GuardianQuorum
+from penstock.guardian.core.reach import Reach
+from penstock.guardian.core.sight import Sight
 from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.metadata.image import EMPTY_IMAGE
@@ -74,6 +76,7 @@ class GuardianNode:
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
+        sight: what has been seen of the clusters. reach: calls to their brokers.
         stopped: a clean stop is complete. failure: why the node cannot go on; None while it can.
     """
 
@@ -110,6 +113,8 @@ class GuardianNode:
             setup_timeout_max_ms=node_settings.socket_connection_setup_timeout_max_ms,
             logins=PeerLogins(mechanisms, scheduler.emit, directory.index),
         )
+        self.sight = Sight()
+        self.reach = Reach(self.outgoing, scheduler.timers, self.sight)
         authorizer = authorizer_of(node_settings)
         authorizer.loaded()
         self.gate = Gate(authorizer, Denials(authorizer, scheduler))
@@ -190,6 +195,7 @@ class GuardianNode:
             self.front = Front(
                 self.quorum,
                 self.outgoing,
+                self.sight,
                 scheduler.wall,
                 timeout_ms=settings.penstock_guardian_request_timeout_ms,
             )

@@ -1,0 +1,189 @@
+"""`/v1/clusters`: the clusters that Guardian looks after, and what it may do in each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from penstock.config.listeners import split_address
+from penstock.config.nearest import did_you_mean
+from penstock.errors import ConfigError
+from penstock.guardian.core.calls import (
+    BAD_REQUEST,
+    CONFLICT,
+    CREATED,
+    METHOD_NOT_ALLOWED,
+    NOT_FOUND,
+    OK,
+    Call,
+    Decided,
+    Known,
+    Refused,
+    Reply,
+    Resource,
+    body_of,
+    checked,
+    text_of,
+)
+from penstock.guardian.core.limits import (
+    GUARDIAN_BOOTSTRAP_MAX,
+    GUARDIAN_CLUSTERS_MAX,
+    GUARDIAN_LABELS_MAX,
+    GUARDIAN_TEXT_MAX,
+)
+from penstock.guardian.core.state import (
+    ACTIONS,
+    KINDS,
+    MODES,
+    Cluster,
+    Command,
+    GuardianState,
+    cluster_record,
+)
+from penstock.log.meta_properties import uuid_text
+from penstock.protocol.messages.guardian.guardian_mode_record import GuardianModeRecord
+from penstock.protocol.messages.guardian.guardian_remove_cluster_record import GuardianRemoveClusterRecord
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+FIELDS = ("name", "kind", "bootstrap", "idc", "credentials", "labels", "modes")
+
+
+class Clusters(Resource):
+    """See the module's head."""
+
+    path = "/v1/clusters"
+
+    def read(self, known: Known, call: Call, name: str) -> Reply:
+        if name:
+            return Reply(OK, shown(cluster_named(known.state, name)))
+        return Reply(OK, {"clusters": [shown(each) for each in known.state.clusters.values()]})
+
+    def decide(self, known: Known, call: Call, name: str, new_id: Callable[[], UUID]) -> Decided:
+        state = known.state
+        if not name and call.method == "POST":
+            cluster = new_cluster(state, body_of(call, FIELDS), new_id())
+            first_modes = [mode_record(cluster, action, mode) for action, mode in cluster.modes.items()]
+            return Decided((cluster_record(cluster), *first_modes), cluster.name, Reply(CREATED, shown(cluster)))
+        if not name or call.method not in ("PATCH", "DELETE"):
+            raise Refused(METHOD_NOT_ALLOWED, f"{call.place} takes no {call.method}")
+        cluster = cluster_named(state, name)
+        if call.method == "DELETE":
+            removal = GuardianRemoveClusterRecord(cluster_id=cluster.id)
+            return Decided((removal,), cluster.name, Reply(OK, {"removed": cluster.name}))
+        modes = modes_of(body_of(call, ("modes",)).get("modes", {}))
+        if not modes:
+            raise Refused(BAD_REQUEST, "modes is empty: nothing would change")
+        after = {**shown(cluster), "modes": all_modes({**cluster.modes, **modes})}
+        return Decided([mode_record(cluster, *each) for each in modes.items()], cluster.name, Reply(OK, after))
+
+    def repeated(self, known: Known, call: Call, made: Command) -> Reply:
+        if call.method == "POST" and text_of(body_of(call, FIELDS), "name") != made.subject:
+            raise Refused(CONFLICT, f"the request id was that of cluster {made.subject} before")
+        if call.method == "DELETE":
+            return Reply(OK, {"removed": made.subject})
+        cluster = known.state.named(made.subject)
+        return Reply(OK, shown(cluster) if cluster is not None else {"name": made.subject, "removed": True})
+
+
+def mode_record(cluster: Cluster, action: str, mode: str) -> GuardianModeRecord:
+    return GuardianModeRecord(cluster_id=cluster.id, action=action, mode=mode)
+
+
+def cluster_named(state: GuardianState, name: str) -> Cluster:
+    """The cluster of this name. Raises Refused."""
+    cluster = state.named(name)
+    if cluster is None:
+        names = [each.name for each in state.clusters.values()]
+        raise Refused(NOT_FOUND, f"no cluster {name[:GUARDIAN_TEXT_MAX]} is registered{did_you_mean(name, names)}")
+    return cluster
+
+
+def new_cluster(state: GuardianState, body: Mapping[str, Any], cluster_id: UUID) -> Cluster:
+    """The cluster that is to be registered. Raises Refused."""
+    name = text_of(body, "name")
+    if not NAME.fullmatch(name):
+        raise Refused(BAD_REQUEST, f"name: {name!r} must be letters, digits, dots, dashes and underscores")
+    if state.named(name) is not None:
+        raise Refused(CONFLICT, f"cluster {name} is registered already")
+    if len(state.clusters) >= GUARDIAN_CLUSTERS_MAX:
+        raise Refused(CONFLICT, f"{GUARDIAN_CLUSTERS_MAX} clusters are registered: remove one first")
+    kind = text_of(body, "kind", "kafka")
+    if kind not in KINDS:
+        raise Refused(BAD_REQUEST, f"kind: {kind} must be one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+    bootstrap = bootstrap_of(body.get("bootstrap"))
+    for other in state.clusters.values():
+        shared = next((each for each in bootstrap if each in other.bootstrap), None)
+        if shared is not None:
+            raise Refused(CONFLICT, f"bootstrap: {shared} is registered as cluster {other.name}")
+    credentials = text_of(body, "credentials") if body.get("credentials") is not None else None
+    return Cluster(
+        cluster_id,
+        name,
+        kind,
+        bootstrap,
+        idc=text_of(body, "idc", ""),
+        credentials=credentials,
+        labels=labels_of(body.get("labels", {})),
+        modes=modes_of(body.get("modes", {})),
+    )
+
+
+def bootstrap_of(value: Any) -> tuple[str, ...]:
+    """The bootstrap servers of a body. Raises Refused."""
+    if not isinstance(value, list) or not 0 < len(value) <= GUARDIAN_BOOTSTRAP_MAX:
+        raise Refused(BAD_REQUEST, f"bootstrap must be a list of 1 to {GUARDIAN_BOOTSTRAP_MAX} servers, HOST:PORT each")
+    servers = [checked(each, "bootstrap") for each in value]
+    for server in servers:
+        try:
+            host, port = split_address(server, "bootstrap", "10.0.0.7:9092")
+        except ConfigError as error:
+            raise Refused(BAD_REQUEST, str(error)) from None
+        if not host or not port:
+            raise Refused(BAD_REQUEST, f'bootstrap: "{server}" must name a host and a port, like 10.0.0.7:9092')
+    return tuple(dict.fromkeys(servers))
+
+
+def labels_of(value: Any) -> Mapping[str, str]:
+    """The labels of a body. Raises Refused."""
+    if not isinstance(value, dict) or len(value) > GUARDIAN_LABELS_MAX:
+        raise Refused(BAD_REQUEST, f"labels must be an object of at most {GUARDIAN_LABELS_MAX} texts")
+    labels = {checked(name, "a label"): checked(text, f"label {name}") for name, text in value.items()}
+    return MappingProxyType(labels)
+
+
+def modes_of(value: Any) -> Mapping[str, str]:
+    """The modes of a body, by kind of action; `all` stands for every kind. Raises Refused."""
+    if not isinstance(value, dict):
+        raise Refused(BAD_REQUEST, f"modes must be an object: a mode for kinds of action ({', '.join(ACTIONS)})")
+    modes: dict[str, str] = {}
+    for action, mode in value.items():
+        if action not in (*ACTIONS, "all"):
+            near = did_you_mean(action, (*ACTIONS, "all"))
+            raise Refused(BAD_REQUEST, f"modes: {action[:GUARDIAN_TEXT_MAX]} is no kind of action{near}")
+        if mode not in MODES:
+            raise Refused(BAD_REQUEST, f"modes: that of {action} must be one of {', '.join(MODES)}")
+        for each in ACTIONS if action == "all" else (action,):
+            modes[each] = mode
+    return MappingProxyType(modes)
+
+
+def all_modes(modes: Mapping[str, str]) -> dict[str, str]:
+    """The mode of every kind of action."""
+    return {action: modes.get(action, MODES[0]) for action in ACTIONS}
+
+
+def shown(cluster: Cluster) -> dict[str, Any]:
+    """A cluster as answers have it."""
+    return {
+        "name": cluster.name,
+        "id": uuid_text(cluster.id),
+        "kind": cluster.kind,
+        "bootstrap": list(cluster.bootstrap),
+        "idc": cluster.idc,
+        "credentials": cluster.credentials,
+        "labels": dict(cluster.labels),
+        "modes": all_modes(cluster.modes),
+    }
