@@ -34,3 +34,5 @@ GUARDIAN_SETTINGS_PER_CALL = 500
 """Topics whose settings are asked for at once; the others are asked for after the answer."""
 GUARDIAN_DOUBTS_TOLD = 3
 """Things of an answer that are not believed and are named; of the others only the number is told."""
+GUARDIAN_ROWS_PER_ANSWER = 2_000
+"""Rows of one answer about what is seen; the others come on the next pages."""
