@@ -8,6 +8,8 @@
 | `PATCH /v1/clusters/NAME` | set modes of it, by kind of action |
 | `DELETE /v1/clusters/NAME` | forget it |
 | `GET /v1/audit` | the latest changes, the newest first |
+| `GET /v1/brokers?cluster=NAME` | the brokers of a cluster, as the leader sees them; so `/v1/disks`, `/v1/topics` |
+| `GET /v1/topics/TOPIC?cluster=NAME` | the partitions of a topic |
 
 `read` answers from what is known. `decide` makes the records of a change and its answer, and changes nothing: only
 replaying the records does. A change carries the id of its request. When it is asked for again, because its answer was
@@ -34,10 +36,13 @@ from penstock.guardian.core.calls import (
 from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
 from penstock.guardian.core.resources.audit import Audit
+from penstock.guardian.core.resources.brokers import Brokers
 from penstock.guardian.core.resources.clusters import Clusters
+from penstock.guardian.core.resources.disks import Disks
+from penstock.guardian.core.resources.topics import Topics
 from penstock.guardian.core.state import Command, command_record
 
-RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit())}
+RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit(), Brokers(), Disks(), Topics())}
 
 
 @dataclass(frozen=True, slots=True)
