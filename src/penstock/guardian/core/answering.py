@@ -8,6 +8,7 @@
 | `PATCH /v1/clusters/NAME` | set modes of it, by kind of action |
 | `DELETE /v1/clusters/NAME` | forget it |
 | `GET /v1/audit` | the latest changes, the newest first |
+| `/v1/plans`, `/v1/moves`, `/v1/limits`, `/v1/decisions` | see the modules of these names in `resources` |
 
 `read` answers from what is known. `decide` makes the records of a change and its answer, and changes nothing: only
 replaying the records does. A change carries the id of its request. When it is asked for again, because its answer was
@@ -35,9 +36,15 @@ from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
 from penstock.guardian.core.resources.audit import Audit
 from penstock.guardian.core.resources.clusters import Clusters
+from penstock.guardian.core.resources.decisions import Decisions
+from penstock.guardian.core.resources.limits import Limits
+from penstock.guardian.core.resources.moves import Moves
+from penstock.guardian.core.resources.plans import Plans
 from penstock.guardian.core.state import Command, command_record
 
-RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit())}
+RESOURCES: dict[str, Resource] = {
+    each.path: each for each in (Clusters(), Audit(), Plans(), Moves(), Limits(), Decisions())
+}
 
 
 @dataclass(frozen=True, slots=True)
