@@ -1,6 +1,6 @@
 """Plans at work on a fake cluster: executors of nodes that lead one after the other, in virtual time, on one log.
 
-Answers take a while, may be lost with what they tell of done, and come to an executor that has lost the leadership, too.
+Answers take a while, may be lost when what they tell of is done, and come to an executor that leads no more, too.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
 from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Reach
+from penstock.guardian.core.sampler import Sampler
 from penstock.guardian.core.sight import Sight
 from penstock.guardian.core.work.executor import Executor
 from penstock.log.directory import LogDirectory
@@ -201,6 +202,16 @@ class GuardianNode:
                 scheduler.wall,
                 timeout_ms=settings.penstock_guardian_request_timeout_ms,
             )
+            sampler = Sampler(
+                self.sight,
+                self.reach,
+                scheduler.wall,
+                state=lambda: self.quorum.state,
+                leads=lambda: self.quorum.leads,
+                may_act=self.may_act,
+                do=scheduler.do,
+                interval_ms=settings.penstock_guardian_sample_interval_ms,
+            )
             self.quorum.start(now_ms)
         except OSError as error:
             raise StorageError(f"{directory.path} cannot be read: {error.strerror}") from error
@@ -208,6 +219,7 @@ class GuardianNode:
         scheduler.duties = (
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
             Duty("the executor", executor.tick, executor.next_deadline_ms, scheduler.bugs),
+            Duty("the looks at clusters", sampler.tick, sampler.next_deadline_ms, scheduler.bugs),
         )
         self.state.ready = True
 

@@ -75,8 +75,10 @@ class Executor:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called."""
-        if not self._quorum.leads or self._looked_ms is None:
-            return self._looked_ms
+        if not self._quorum.leads:
+            return None if self._looked_ms is None else 0
+        if self._looked_ms is None:
+            return 0
         due = [each.next_ms for each in self.running.values() if each.round is None]
         return min(self._looked_ms + LOOKED_AFTER_MS, *due) if due else self._looked_ms + LOOKED_AFTER_MS
 
