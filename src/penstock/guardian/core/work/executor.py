@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from penstock.errors import ErrorCode
 from penstock.guardian.core.calls import OK
 from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Ended, Reach
@@ -190,4 +189,4 @@ class Executor:
 
 def usable(answer: Message | None) -> Message | None:
     """An answer that says something: one that says as a whole that it cannot be given is none."""
-    return None if answer is not None and getattr(answer, "error_code", ErrorCode.NONE) else answer
+    return None if answer is not None and getattr(answer, "error_code", 0) else answer

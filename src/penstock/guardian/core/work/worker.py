@@ -97,6 +97,10 @@ class Worker:
     def cluster(self) -> Cluster:
         return self.host.state.clusters[self.id]
 
+    @property
+    def auto_rate_bytes(self) -> int:
+        return self.budget.rate_bytes
+
     def plans(self) -> list[Plan]:
         """Plans of the cluster that are worked at."""
         return list(self.host.state.work.worked_plans(self.id))
