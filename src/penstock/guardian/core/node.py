@@ -20,6 +20,7 @@ from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Reach
 from penstock.guardian.core.sampler import Sampler
 from penstock.guardian.core.sight import Sight
+from penstock.guardian.core.work.executor import Executor
 from penstock.log.directory import LogDirectory
 from penstock.metadata.image import EMPTY_IMAGE
 from penstock.node.channel import Channel
@@ -74,7 +75,7 @@ class GuardianNode(NodeMachine):
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
-        sight: what has been seen of the clusters. reach: calls to their brokers.
+        sight: what has been seen of the clusters. reach: calls to their brokers. executor: does what plans say.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class GuardianNode(NodeMachine):
         self.identity: GuardianIdentity
         self.quorum: GuardianQuorum
         self.front: Front
+        self.executor: Executor
         users = EMPTY_IMAGE.scram_credentials
         mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, nonces or random)
         self._outgoing = Outgoing(
@@ -195,8 +197,10 @@ class GuardianNode(NodeMachine):
             self.quorum.start(now_ms)
         except OSError as error:
             raise StorageError(f"{directory.path} cannot be read: {error.strerror}") from error
+        executor = self.executor = Executor(self.quorum, self.reach, scheduler.wall, scheduler.bugs, self.may_act)
         scheduler.duties = (
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
+            Duty("the executor", executor.tick, executor.next_deadline_ms, scheduler.bugs),
             Duty("the looks at clusters", sampler.tick, sampler.next_deadline_ms, scheduler.bugs),
         )
         self.state.ready = True
