@@ -8,6 +8,9 @@
 | `PATCH /v1/clusters/NAME` | set modes of it, by kind of action |
 | `DELETE /v1/clusters/NAME` | forget it |
 | `GET /v1/audit` | the latest changes, the newest first |
+| `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
+| `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
+| `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
 
 `read` answers from what is known. `decide` makes the records of a change and its answer, and changes nothing: only
 replaying the records does. A change carries the id of its request. When it is asked for again, because its answer was
@@ -33,11 +36,12 @@ from penstock.guardian.core.calls import (
 )
 from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
+from penstock.guardian.core.resources.alarms import AlarmList
 from penstock.guardian.core.resources.audit import Audit
 from penstock.guardian.core.resources.clusters import Clusters
 from penstock.guardian.core.state import Command, command_record
 
-RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit())}
+RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit(), AlarmList())}
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,23 @@ class Leader:
             return
         self._waiting.append(Waiting(self._appended[-1].last_offset, reply, answered))
 
+    def commit(self, records: Sequence[GuardianRecord], answered: Answered, now_ms: int) -> None:
+        """Appends records that nobody has asked for: what the leader itself has found or means to do.
+
+        `answered` is called once, perhaps before this returns: they are committed, or it is not known whether they ever
+        will be, or they were refused.
+        """
+        refused = self._cannot()
+        if refused is None:
+            try:
+                self._append(records, now_ms)
+            except (RequestError, StorageError) as error:
+                refused = refusal(calls.TOO_LARGE, str(error))
+        if refused is not None:
+            answered(refused, now_ms)
+            return
+        self._waiting.append(Waiting(self._appended[-1].last_offset, Reply(calls.OK, {}), answered))
+
     def _cannot(self) -> Reply | None:
         """Why no change can be made now."""
         if not self.active:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from random import Random
 from typing import Any, NoReturn
+from uuid import UUID
 
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode, RequestError, StorageError
+from penstock.guardian.core.alarms.early_warning import EarlyWarning
 from penstock.guardian.core.front import Front
 from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
@@ -76,7 +78,7 @@ class GuardianNode:
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
-        sight: what has been seen of the clusters. reach: calls to their brokers.
+        sight: what has been seen of the clusters. reach: calls to their brokers. early_warning: raises alarms, heals.
         stopped: a clean stop is complete. failure: why the node cannot go on; None while it can.
     """
 
@@ -115,6 +117,15 @@ class GuardianNode:
         )
         self.sight = Sight()
         self.reach = Reach(self.outgoing, scheduler.timers, self.sight)
+        self.early_warning = EarlyWarning(
+            lambda: self.quorum,
+            self.sight,
+            self.reach,
+            scheduler.wall,
+            settings,
+            do=scheduler.do,
+            new_id=lambda: UUID(int=scheduler.random.getrandbits(128), version=4),
+        )
         authorizer = authorizer_of(node_settings)
         authorizer.loaded()
         self.gate = Gate(authorizer, Denials(authorizer, scheduler))
@@ -204,6 +215,7 @@ class GuardianNode:
             raise StorageError(f"{directory.path} cannot be read: {error.strerror}") from error
         scheduler.duties = (
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
+            Duty("early warning", self.early_warning.tick, self.early_warning.next_deadline_ms, scheduler.bugs),
         )
         self.state.ready = True
 

@@ -14,6 +14,11 @@ METADATA, DISKS, OFFSETS, SETTINGS = "metadata", "disks", "offsets", "settings"
 """Parts of what is seen of a cluster; each is seen by itself, and has an age of its own."""
 
 
+def of_broker(part: str, broker: int) -> str:
+    """The part of what is seen that one broker tells: its disks have an age of their own."""
+    return f"{part} of broker {broker}"
+
+
 @dataclass(frozen=True, slots=True)
 class SeenBroker:
     """A broker that its cluster counts among the living. `rack` is None where none is set."""
@@ -66,6 +71,25 @@ class SeenPartition:
     removing: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """What another vantage point says of a broker that its cluster misses: when (wall time, ms), whether it is alive
+    (None: that cannot be told), and how that was found out, in a sentence.
+    """
+
+    wall_ms: int
+    alive: bool | None
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Something that looks wrong as it was seen last: since when in a row (wall time, ms), and what shows it."""
+
+    since_ms: int
+    evidence: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class SeenTopic:
     """A topic. `min_insync_replicas` is None until its settings have been seen."""
@@ -86,6 +110,8 @@ class ClusterSight:
             sent; -1 for none.
         brokers, topics, disks (by broker and path), replicas (by topic, partition, broker): as last seen.
         seen_ms: when each part was last seen whole, wall time in ms. failures: why a part could not be seen lately.
+        departed: every broker as it was seen alive last. contacts: what is known beside the metadata of missing ones.
+        suspected: what looks wrong now, by kind, broker and log directory.
     """
 
     kafka_id: str = ""
@@ -94,8 +120,12 @@ class ClusterSight:
     topics: dict[str, SeenTopic] = field(default_factory=dict)
     disks: dict[tuple[int, str], SeenDisk] = field(default_factory=dict)
     replicas: dict[tuple[str, int, int], SeenReplica] = field(default_factory=dict)
+    on_broker: dict[int, dict[tuple[str, int, int], SeenReplica]] = field(default_factory=dict)
     seen_ms: dict[str, int] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    departed: dict[int, SeenBroker] = field(default_factory=dict)
+    contacts: dict[int, Contact] = field(default_factory=dict)
+    suspected: dict[tuple[str, int, str], Suspicion] = field(default_factory=dict)
 
     def partition(self, topic: str, index: int) -> SeenPartition | None:
         """A partition; None for one that is not there."""
