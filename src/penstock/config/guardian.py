@@ -80,6 +80,12 @@ class GuardianSettings(Group):
     penstock_guardian_snapshot_bytes = Setting(f"{PREFIX}snapshot.bytes", INT, default=20 * MiB, at_least=1).documented(
         "After so many bytes of changes a node writes a snapshot, which takes the place of the log before it."
     )
+    penstock_guardian_sample_interval_ms = Setting(
+        f"{PREFIX}sample.interval.ms", INT, default=10 * SECOND_MS, at_least=100
+    ).documented(
+        "How often the leader looks at the metadata, the disks and the ends of the partitions of each registered "
+        "cluster."
+    )
 
     penstock_guardian_alarm_confirm_ms = Setting(
         f"{PREFIX}alarm.confirm.ms", INT, default=30 * SECOND_MS, at_least=SECOND_MS

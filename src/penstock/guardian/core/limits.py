@@ -20,6 +20,20 @@ GUARDIAN_RECORDS_PER_STEP = 2_000
 """Committed records that are replayed in one step; others have their turn before the next."""
 GUARDIAN_HANDED_ON_MAX = 1_000
 """Changes that a node has handed on to the leader and that have no answer yet; a further one is refused."""
+GUARDIAN_SEEN_BROKERS_MAX = 5_000
+"""Brokers of one cluster that are looked at; nothing is taken from one that names more."""
+GUARDIAN_SEEN_PARTITIONS_MAX = 1_000_000
+"""Partitions of one cluster that are kept in sight; nothing is taken from one that names more."""
+GUARDIAN_SEEN_REPLICAS_MAX = 200_000
+"""Replicas of one broker that are kept in sight; nothing is taken from one that names more."""
+GUARDIAN_SEEN_DISKS_MAX = 256
+"""Log directories of one broker that are kept in sight; nothing is taken from one that names more."""
+GUARDIAN_SEEN_PER_STEP = 4_000
+"""Partitions or replicas of an answer that are looked through in one step; others have their turn before the next."""
+GUARDIAN_SETTINGS_PER_CALL = 500
+"""Topics whose settings are asked for at once; the others are asked for after the answer."""
+GUARDIAN_DOUBTS_TOLD = 3
+"""Things of an answer that are not believed and are named; of the others only the number is told."""
 GUARDIAN_FRESH_MS = 30_000
 """How old what was seen may be for an alarm to rest on it; what is older says nothing."""
 GUARDIAN_ALARMS_MAX = 1_000

@@ -20,6 +20,7 @@ from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
 from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Reach
+from penstock.guardian.core.sampler import Sampler
 from penstock.guardian.core.sight import Sight
 from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
@@ -210,11 +211,22 @@ class GuardianNode:
                 scheduler.wall,
                 timeout_ms=settings.penstock_guardian_request_timeout_ms,
             )
+            sampler = Sampler(
+                self.sight,
+                self.reach,
+                scheduler.wall,
+                state=lambda: self.quorum.state,
+                leads=lambda: self.quorum.leads,
+                may_act=self.may_act,
+                do=scheduler.do,
+                interval_ms=settings.penstock_guardian_sample_interval_ms,
+            )
             self.quorum.start(now_ms)
         except OSError as error:
             raise StorageError(f"{directory.path} cannot be read: {error.strerror}") from error
         scheduler.duties = (
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
+            Duty("the looks at clusters", sampler.tick, sampler.next_deadline_ms, scheduler.bugs),
             Duty("early warning", self.early_warning.tick, self.early_warning.next_deadline_ms, scheduler.bugs),
         )
         self.state.ready = True

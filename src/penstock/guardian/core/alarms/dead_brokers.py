@@ -8,8 +8,17 @@ dead, whatever its controller says: it may be cut off from it, or just coming ba
 from __future__ import annotations
 
 from penstock.guardian.core.alarms.census import Census
-from penstock.guardian.core.alarms.finding import BLIND, DEAD_BROKER, Detector, Finding, Subject, Verdicts, fresh
-from penstock.guardian.core.sight import METADATA, ClusterSight
+from penstock.guardian.core.alarms.finding import (
+    BLIND,
+    DEAD_BROKER,
+    Detector,
+    Finding,
+    Subject,
+    Verdicts,
+    fresh,
+    metadata_ms,
+)
+from penstock.guardian.core.sight import ClusterSight
 
 
 class DeadBrokers(Detector):
@@ -18,8 +27,8 @@ class DeadBrokers(Detector):
     kind = DEAD_BROKER
 
     def look(self, seen: ClusterSight, census: Census, wall_ms: int) -> Verdicts:
-        stamp_ms = census.stamp_ms
-        if stamp_ms is None or not fresh(stamp_ms, wall_ms) or METADATA in seen.failures:
+        stamp_ms = metadata_ms(seen, census, wall_ms)
+        if stamp_ms is None:
             return BLIND
         findings = {}
         for broker, assigned in sorted(census.missing.items()):

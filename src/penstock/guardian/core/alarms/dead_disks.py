@@ -8,8 +8,17 @@ only told of.
 from __future__ import annotations
 
 from penstock.guardian.core.alarms.census import Census
-from penstock.guardian.core.alarms.finding import BLIND, DEAD_DISK, Detector, Finding, Subject, Verdicts, fresh
-from penstock.guardian.core.sight import DISKS, METADATA, ClusterSight, SeenDisk, of_broker
+from penstock.guardian.core.alarms.finding import (
+    BLIND,
+    DEAD_DISK,
+    Detector,
+    Finding,
+    Subject,
+    Verdicts,
+    fresh,
+    metadata_ms,
+)
+from penstock.guardian.core.sight import DISKS, ClusterSight, SeenDisk, of_broker
 
 
 class DeadDisks(Detector):
@@ -18,8 +27,8 @@ class DeadDisks(Detector):
     kind = DEAD_DISK
 
     def look(self, seen: ClusterSight, census: Census, wall_ms: int) -> Verdicts:
-        metadata_ms = census.stamp_ms
-        if metadata_ms is None or not fresh(metadata_ms, wall_ms) or METADATA in seen.failures:
+        counted_ms = metadata_ms(seen, census, wall_ms)
+        if counted_ms is None:
             return BLIND
         findings = {}
         for (broker, path), disk in sorted(seen.disks.items()):
@@ -27,12 +36,12 @@ class DeadDisks(Detector):
             if disk.error and stamp_ms is not None and broker in census.brokers:
                 said, agreed = controllers_view(seen, census, disk)
                 told = f"broker {broker} says that it cannot use {path} (error {disk.error})"
-                findings[Subject(broker, path)] = Finding(min(stamp_ms, metadata_ms), (told, said), agreed)
+                findings[Subject(broker, path)] = Finding(min(stamp_ms, counted_ms), (told, said), agreed)
 
         def well_ms(subject: Subject) -> int | None:
             if subject.broker in census.brokers:
                 return disks_seen_ms(seen, subject.broker, wall_ms)
-            return None if subject.broker in census.missing else metadata_ms
+            return None if subject.broker in census.missing else counted_ms
 
         return Verdicts(findings, well_ms)
 

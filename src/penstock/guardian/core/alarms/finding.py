@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from penstock.guardian.core.alarms.census import Census
 from penstock.guardian.core.limits import GUARDIAN_FRESH_MS
-from penstock.guardian.core.sight import ClusterSight
+from penstock.guardian.core.sight import METADATA, ClusterSight
 
 DEAD_BROKER, DEAD_DISK, UNDER_REPLICATED, FILLING_DISK, SKEWED_LEADERS = KINDS = (
     "dead-broker",
@@ -78,3 +78,12 @@ def fresh(stamp_ms: int | None, wall_ms: int) -> bool:
     back: its age is not known.
     """
     return stamp_ms is not None and 0 <= wall_ms - stamp_ms < GUARDIAN_FRESH_MS
+
+
+def metadata_ms(seen: ClusterSight, census: Census, wall_ms: int) -> int | None:
+    """When the metadata was seen that the census has counted. None: not lately, or not all of it is believed, or it is
+    not known whose it is.
+    """
+    if METADATA in seen.failures or seen.twice or not fresh(census.stamp_ms, wall_ms):
+        return None
+    return census.stamp_ms

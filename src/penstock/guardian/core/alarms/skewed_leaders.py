@@ -6,8 +6,16 @@ The threshold is that of Kafka's own check (`leader.imbalance.per.broker.percent
 from __future__ import annotations
 
 from penstock.guardian.core.alarms.census import Census
-from penstock.guardian.core.alarms.finding import BLIND, SKEWED_LEADERS, Detector, Finding, Subject, Verdicts, fresh
-from penstock.guardian.core.sight import METADATA, ClusterSight
+from penstock.guardian.core.alarms.finding import (
+    BLIND,
+    SKEWED_LEADERS,
+    Detector,
+    Finding,
+    Subject,
+    Verdicts,
+    metadata_ms,
+)
+from penstock.guardian.core.sight import ClusterSight
 
 SHARE = 0.1
 """Of the partitions that prefer a broker, how many may be led by another although the broker could lead them."""
@@ -19,8 +27,8 @@ class SkewedLeaders(Detector):
     kind = SKEWED_LEADERS
 
     def look(self, seen: ClusterSight, census: Census, wall_ms: int) -> Verdicts:
-        stamp_ms = census.stamp_ms
-        if stamp_ms is None or not fresh(stamp_ms, wall_ms) or METADATA in seen.failures:
+        stamp_ms = metadata_ms(seen, census, wall_ms)
+        if stamp_ms is None:
             return BLIND
         findings = {}
         for broker, away in sorted(census.away.items()):

@@ -7,8 +7,16 @@ its leader shrinks between two looks is on its way and not stuck; where that dis
 from __future__ import annotations
 
 from penstock.guardian.core.alarms.census import Census
-from penstock.guardian.core.alarms.finding import BLIND, UNDER_REPLICATED, Detector, Finding, Subject, Verdicts, fresh
-from penstock.guardian.core.sight import METADATA, ClusterSight
+from penstock.guardian.core.alarms.finding import (
+    BLIND,
+    UNDER_REPLICATED,
+    Detector,
+    Finding,
+    Subject,
+    Verdicts,
+    metadata_ms,
+)
+from penstock.guardian.core.sight import ClusterSight
 
 NAMED = 3
 """Partitions that the evidence names; of the others the number is said."""
@@ -26,8 +34,8 @@ class UnderReplication(Detector):
         self._stuck: dict[int, list[tuple[str, int]]] = {}
 
     def look(self, seen: ClusterSight, census: Census, wall_ms: int) -> Verdicts:
-        stamp_ms = census.stamp_ms
-        if stamp_ms is None or not fresh(stamp_ms, wall_ms) or METADATA in seen.failures:
+        stamp_ms = metadata_ms(seen, census, wall_ms)
+        if stamp_ms is None:
             return BLIND
         if stamp_ms != self._stamp_ms:
             self._compare(seen, census)
