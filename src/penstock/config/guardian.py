@@ -90,14 +90,14 @@ class GuardianSettings(Group):
     penstock_guardian_alarm_confirm_ms = Setting(
         f"{PREFIX}alarm.confirm.ms", INT, default=30 * SECOND_MS, at_least=SECOND_MS
     ).documented(
-        "How long something that is wrong with a cluster must be seen, in looks that follow each other, before it is an "
-        "alarm; and how long it must not be seen before the alarm is over."
+        "How long something wrong with a cluster must be seen, in looks that follow each other, before it is an alarm; "
+        "and how long it must not be seen before the alarm is over."
     )
     penstock_guardian_heal_delay_ms = Setting(
         f"{PREFIX}heal.delay.ms", INT, default=5 * MINUTE_MS, at_least=0
     ).documented(
-        "How long Guardian waits after an alarm before it heals by itself: most brokers that are gone come back. So long "
-        "replicas must be out of sync to be an alarm, too."
+        "How long Guardian waits after an alarm before it heals by itself: most brokers that are gone come back. So "
+        "long replicas must be out of sync to be an alarm, too."
     )
     penstock_guardian_heal_calm_ms = Setting(f"{PREFIX}heal.calm.ms", INT, default=HOUR_MS, at_least=0).documented(
         "What comes back so soon after it was gone is the same alarm. It is not healed again: a person must look."
