@@ -103,7 +103,7 @@ NO_ALARMS = Alarms()
 
 
 def alarms_of(alarms: Iterable[Alarm]) -> Alarms:
-    """These alarms, in their order."""
+    """All of these alarms, in their order."""
     by_id: dict[UUID, Alarm] = {}
     by_key: dict[AlarmKey, Alarm] = {}
     for each in alarms:
