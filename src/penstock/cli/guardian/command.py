@@ -16,6 +16,9 @@ examples:
   penstock guardian model check model/
   penstock guardian plan --model model/
   penstock guardian plan --model model/ --rules rules.json --json > plan.json
+  penstock guardian plans submit plan.json --cluster clicks --rate 20M
+  penstock guardian approve 1
+  penstock guardian explain 1-17
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import alarms, clusters, nodes
+from penstock.cli.guardian import alarms, clusters, nodes, plans
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -39,6 +42,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     nodes.register(actions)
     clusters.register(actions)
     alarms.register(actions)
+    plans.register(actions)
     register_plan(actions)
     model = actions.add_parser("model", help="check a model", description="Check a model.")
     below = model.add_subparsers(dest="model_action", metavar="ACTION", title="actions", required=True)

@@ -11,6 +11,7 @@
 | `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
 | `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
 | `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
+| `/v1/plans`, `/v1/moves`, `/v1/limits`, `/v1/decisions` | see the modules of these names in `resources` |
 
 `read` answers from what is known. `decide` makes the records of a change and its answer, and changes nothing: only
 replaying the records does. A change carries the id of its request. When it is asked for again, because its answer was
@@ -39,9 +40,15 @@ from penstock.guardian.core.records import GuardianRecord
 from penstock.guardian.core.resources.alarms import AlarmList
 from penstock.guardian.core.resources.audit import Audit
 from penstock.guardian.core.resources.clusters import Clusters
+from penstock.guardian.core.resources.decisions import Decisions
+from penstock.guardian.core.resources.limits import Limits
+from penstock.guardian.core.resources.moves import Moves
+from penstock.guardian.core.resources.plans import Plans
 from penstock.guardian.core.state import Command, command_record
 
-RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit(), AlarmList())}
+RESOURCES: dict[str, Resource] = {
+    each.path: each for each in (Clusters(), Audit(), Plans(), Moves(), Limits(), Decisions(), AlarmList())
+}
 
 
 @dataclass(frozen=True, slots=True)

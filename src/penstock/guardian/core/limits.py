@@ -1,6 +1,6 @@
 """Limits of Guardian: what it knows, what one request may bring, and what waits."""
 
-from penstock.config.values import KiB
+from penstock.config.values import KiB, MiB
 
 GUARDIAN_CLUSTERS_MAX = 1_000
 """Clusters of a federation; a further one is refused."""
@@ -20,6 +20,30 @@ GUARDIAN_RECORDS_PER_STEP = 2_000
 """Committed records that are replayed in one step; others have their turn before the next."""
 GUARDIAN_HANDED_ON_MAX = 1_000
 """Changes that a node has handed on to the leader and that have no answer yet; a further one is refused."""
+GUARDIAN_PLAN_BODY_MAX_BYTES = 8 * MiB
+"""What a call may bring that submits a plan; more is refused before it is read."""
+GUARDIAN_PLAN_MOVES_MAX = 10_000
+"""Partitions that one plan may move; a plan with more is refused."""
+GUARDIAN_PLANS_MAX = 100
+"""Plans that have not ended; a further one is refused."""
+GUARDIAN_LIVE_MOVES_MAX = 50_000
+"""Moves of all plans that have not ended; a plan that would make more is refused."""
+GUARDIAN_FINISHED_PLANS_MAX = 50
+"""Plans that have ended and are kept to be looked at; the oldest are forgotten."""
+GUARDIAN_FINISHED_MOVES_MAX = 50_000
+"""Moves of such plans; the oldest plans are forgotten when there are more."""
+GUARDIAN_MOVE_HISTORY_MAX = 16
+"""Stages of one move that are kept; the oldest are forgotten."""
+GUARDIAN_MOVES_IN_RECORD_MAX = 200
+"""Moves that one record tells of; a plan with more has several."""
+GUARDIAN_DECISIONS_MAX = 1_000
+"""Decisions that are kept; the oldest are forgotten."""
+GUARDIAN_MOVES_SHOWN_MAX = 1_000
+"""Moves that one answer has; others are asked for by `after`."""
+GUARDIAN_RECORDS_PER_ROUND = 500
+"""Records of moves that one round of the executor writes; the next round writes the others."""
+GUARDIAN_CANDIDATES_MAX = 500
+"""Waiting moves that one round of the executor looks at; the next rounds look at the others."""
 GUARDIAN_SEEN_BROKERS_MAX = 5_000
 """Brokers of one cluster that are looked at; nothing is taken from one that names more."""
 GUARDIAN_SEEN_PARTITIONS_MAX = 1_000_000

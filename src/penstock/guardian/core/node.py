@@ -22,6 +22,7 @@ from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Reach
 from penstock.guardian.core.sampler import Sampler
 from penstock.guardian.core.sight import Sight
+from penstock.guardian.core.work.executor import Executor
 from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.metadata.image import EMPTY_IMAGE
@@ -79,7 +80,8 @@ class GuardianNode:
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
-        sight: what has been seen of the clusters. reach: calls to their brokers. early_warning: raises alarms, heals.
+        sight: what has been seen of the clusters. reach: calls to their brokers. executor: does what
+            plans say. early_warning: raises alarms, heals.
         stopped: a clean stop is complete. failure: why the node cannot go on; None while it can.
     """
 
@@ -103,6 +105,7 @@ class GuardianNode:
         self.identity: GuardianIdentity
         self.quorum: GuardianQuorum
         self.front: Front
+        self.executor: Executor
         users = EMPTY_IMAGE.scram_credentials
         mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, nonces or random)
         self.outgoing = Outgoing(
@@ -224,8 +227,10 @@ class GuardianNode:
             self.quorum.start(now_ms)
         except OSError as error:
             raise StorageError(f"{directory.path} cannot be read: {error.strerror}") from error
+        executor = self.executor = Executor(self.quorum, self.reach, scheduler.wall, scheduler.bugs, self.may_act)
         scheduler.duties = (
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
+            Duty("the executor", executor.tick, executor.next_deadline_ms, scheduler.bugs),
             Duty("the looks at clusters", sampler.tick, sampler.next_deadline_ms, scheduler.bugs),
             Duty("early warning", self.early_warning.tick, self.early_warning.next_deadline_ms, scheduler.bugs),
         )

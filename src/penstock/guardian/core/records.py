@@ -12,6 +12,7 @@ from typing import cast
 
 from penstock.errors import ProtocolError, StorageError, UnsupportedVersionError
 from penstock.guardian.core.alarms.alarm import AlarmRecord
+from penstock.guardian.core.work.replaying import WorkRecord
 from penstock.protocol.messages.guardian.guardian_cluster_record import GuardianClusterRecord
 from penstock.protocol.messages.guardian.guardian_command_record import GuardianCommandRecord
 from penstock.protocol.messages.guardian.guardian_level_record import GuardianLevelRecord
@@ -32,6 +33,7 @@ GuardianRecord = (
     | GuardianRemoveClusterRecord
     | GuardianModeRecord
     | AlarmRecord
+    | WorkRecord
 )
 
 

@@ -16,6 +16,8 @@ from penstock.errors import StorageError
 from penstock.guardian.core.alarms.alarm import NO_ALARMS, AlarmRecord, Alarms, alarm_record, replay_alarm
 from penstock.guardian.core.limits import GUARDIAN_COMMANDS_REMEMBERED_MAX
 from penstock.guardian.core.records import FEATURE_LEVEL, GuardianRecord
+from penstock.guardian.core.work.plans import NO_WORK, Work
+from penstock.guardian.core.work.replaying import WorkRecord, records_of_work, replay_work
 from penstock.protocol.messages.guardian.guardian_cluster_record import ClusterLabel, GuardianClusterRecord
 from penstock.protocol.messages.guardian.guardian_command_record import GuardianCommandRecord
 from penstock.protocol.messages.guardian.guardian_level_record import GuardianLevelRecord
@@ -71,13 +73,15 @@ class GuardianState:
     """Everything that the log says.
 
     Attributes: `feature_level`, 0 for a log without a record; `clusters` by id, in the order of registration;
-    `commands` by request id, the newest last; `alarms`, what is or was wrong with clusters.
+    `commands` by request id, the newest last; `work`, the plans and all that is about them; `alarms`, what is or was
+    wrong with clusters.
     """
 
     feature_level: int = 0
     clusters: Mapping[UUID, Cluster] = field(default_factory=lambda: MappingProxyType({}))
     commands: Mapping[UUID, Command] = field(default_factory=lambda: MappingProxyType({}))
     alarms: Alarms = NO_ALARMS
+    work: Work = NO_WORK
 
     def named(self, name: str) -> Cluster | None:
         """The cluster of this name."""
@@ -107,6 +111,8 @@ def replay_one(state: GuardianState, record: GuardianRecord) -> GuardianState:
         return replace(state, commands=remembered(state.commands, command_of(record)))
     if isinstance(record, AlarmRecord):
         return replace(state, alarms=replay_alarm(state.alarms, record))
+    if isinstance(record, WorkRecord):
+        return replace(state, work=replay_work(state.work, record))
     clusters = dict(state.clusters)
     if isinstance(record, GuardianClusterRecord):
         clusters[record.cluster_id] = cluster_of(record)
@@ -115,6 +121,7 @@ def replay_one(state: GuardianState, record: GuardianRecord) -> GuardianState:
     elif isinstance(record, GuardianRemoveClusterRecord):
         del clusters[record.cluster_id]
         state = replace(state, alarms=state.alarms.without_cluster(record.cluster_id))
+        state = replace(state, work=state.work.without_cluster(record.cluster_id))
     else:
         cluster = clusters[record.cluster_id]
         modes = MappingProxyType({**cluster.modes, record.action: record.mode})
@@ -141,6 +148,7 @@ def snapshot_records(state: GuardianState) -> Iterator[GuardianRecord]:
         yield command_record(command)
     for alarm in state.alarms.by_id.values():
         yield alarm_record(alarm)
+    yield from records_of_work(state.work)
 
 
 def cluster_of(record: GuardianClusterRecord) -> Cluster:

@@ -49,7 +49,7 @@ class FakeLeader:
         self.waiting: list[Any] = []
         self.world = world
 
-    def commit(self, records: list[GuardianRecord], answered: Any, now_ms: int) -> None:
+    def write(self, records: list[GuardianRecord], answered: Any, now_ms: int) -> None:
         self.state = replay(self.state, records)
         self.waiting.append(answered)
         if self.world.commits:

@@ -160,7 +160,7 @@ class EarlyWarning:
         for each in changed:
             self._pending[each.id] = self._pending.get(each.id, 0) + 1
         written = partial(self._written, cluster, changed)
-        quorum.leader.commit([alarm_record(each) for each in changed], written, now_ms)
+        quorum.leader.write([alarm_record(each) for each in changed], written, now_ms)
 
     def _written(self, cluster: Cluster, changed: list[Alarm], reply: Reply, now_ms: int) -> None:
         """The alarms are in the log, or will never be."""
