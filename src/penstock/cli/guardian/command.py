@@ -13,6 +13,7 @@ examples:
   penstock guardian clusters set-mode clicks balance=advise
   penstock guardian clusters list --json
   penstock guardian inventory clicks
+  penstock guardian alarms --cluster clicks
   penstock guardian model check model/
   penstock guardian plan --model model/
   penstock guardian plan --model model/ --rules rules.json --json > plan.json
@@ -27,7 +28,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import clusters, inventory, nodes, plans
+from penstock.cli.guardian import alarms, clusters, inventory, nodes, plans
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -42,6 +43,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     nodes.register(actions)
     clusters.register(actions)
     inventory.register(actions)
+    alarms.register(actions)
     plans.register(actions)
     register_plan(actions)
     model = actions.add_parser("model", help="check a model", description="Check a model.")

@@ -10,6 +10,9 @@
 | `GET /v1/audit` | the latest changes, the newest first |
 | `GET /v1/brokers?cluster=NAME` | the brokers of a cluster, as the leader sees them; so `/v1/disks`, `/v1/topics` |
 | `GET /v1/topics/TOPIC?cluster=NAME` | the partitions of a topic |
+| `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
+| `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
+| `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
 | `/v1/plans`, `/v1/moves`, `/v1/limits`, `/v1/decisions` | see the modules of these names in `resources` |
 
 `read` answers from what is known. `decide` makes the records of a change and its answer, and changes nothing: only
@@ -36,6 +39,7 @@ from penstock.guardian.core.calls import (
 )
 from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
+from penstock.guardian.core.resources.alarms import AlarmList
 from penstock.guardian.core.resources.audit import Audit
 from penstock.guardian.core.resources.brokers import Brokers
 from penstock.guardian.core.resources.clusters import Clusters
@@ -49,7 +53,10 @@ from penstock.guardian.core.state import Command, command_record
 
 RESOURCES: dict[str, Resource] = {
     each.path: each
-    for each in (Clusters(), Audit(), Brokers(), Disks(), Topics(), Plans(), Moves(), Limits(), Decisions())
+    for each in (
+        *(Clusters(), Audit(), Brokers(), Disks(), Topics()),
+        *(Plans(), Moves(), Limits(), Decisions(), AlarmList()),
+    )
 }
 
 

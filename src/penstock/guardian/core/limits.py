@@ -60,3 +60,23 @@ GUARDIAN_DOUBTS_TOLD = 3
 """Things of an answer that are not believed and are named; of the others only the number is told."""
 GUARDIAN_ROWS_PER_ANSWER = 2_000
 """Rows of one answer about what is seen; the others come on the next pages."""
+GUARDIAN_FRESH_MS = 30_000
+"""How old what was seen may be for an alarm to rest on it; what is older says nothing."""
+GUARDIAN_ALARMS_MAX = 1_000
+"""Alarms in the log; those that have recovered are forgotten first, and with as many open ones no further is raised."""
+GUARDIAN_ALARM_SENTENCES_MAX = 8
+"""Sentences of evidence that an alarm keeps; further ones are left out."""
+GUARDIAN_ALARM_SENTENCE_MAX = 500
+"""Characters of such a sentence; a longer one is cut."""
+GUARDIAN_ALARMS_PER_LOOK = 100
+"""Alarms that one look at a cluster may change; the next look changes the others."""
+GUARDIAN_CENSUS_PER_STEP = 4_000
+"""Partitions that are counted in one step; others have their turn before the next."""
+GUARDIAN_CENSUS_NAMED_MAX = 1_000
+"""Partitions of a broker that a census names; the others are only counted."""
+GUARDIAN_TREND_POINTS_MAX = 120
+"""Looks at a disk that make its trend; with more, every other one is dropped."""
+GUARDIAN_PINGS_MAX = 20
+"""Dead brokers of a cluster that are called at once; with more of them nothing is done anyway."""
+GUARDIAN_EVACUATED_MAX = 10_000
+"""Replicas that one evacuation moves; it says how many it leaves."""

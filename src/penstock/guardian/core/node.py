@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 from typing import Any, NoReturn
+from uuid import UUID
 
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode, RequestError, StorageError
+from penstock.guardian.core.alarms.early_warning import EarlyWarning
 from penstock.guardian.core.front import Front
 from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
@@ -76,6 +78,7 @@ class GuardianNode(NodeMachine):
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
         sight: what has been seen of the clusters. reach: calls to their brokers. executor: does what plans say.
+        early_warning: raises alarms, heals.
     """
 
     def __init__(
@@ -114,6 +117,15 @@ class GuardianNode(NodeMachine):
         )
         self.sight = Sight()
         self.reach = Reach(self.outgoing, scheduler.timers, self.sight)
+        self.early_warning = EarlyWarning(
+            lambda: self.quorum,
+            self.sight,
+            self.reach,
+            scheduler.wall,
+            settings,
+            do=scheduler.do,
+            new_id=lambda: UUID(int=scheduler.random.getrandbits(128), version=4),
+        )
         authorizer = authorizer_of(node_settings)
         authorizer.loaded()
         self.gate = Gate(authorizer, Denials(authorizer, scheduler))
@@ -202,6 +214,7 @@ class GuardianNode(NodeMachine):
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
             Duty("the executor", executor.tick, executor.next_deadline_ms, scheduler.bugs),
             Duty("the looks at clusters", sampler.tick, sampler.next_deadline_ms, scheduler.bugs),
+            Duty("early warning", self.early_warning.tick, self.early_warning.next_deadline_ms, scheduler.bugs),
         )
         self.state.ready = True
 

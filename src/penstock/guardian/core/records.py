@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from penstock.errors import ProtocolError, StorageError, UnsupportedVersionError
+from penstock.guardian.core.alarms.alarm import AlarmRecord
 from penstock.guardian.core.work.replaying import WorkRecord
 from penstock.protocol.messages.guardian.guardian_cluster_record import GuardianClusterRecord
 from penstock.protocol.messages.guardian.guardian_command_record import GuardianCommandRecord
@@ -31,6 +32,7 @@ GuardianRecord = (
     | GuardianClusterRecord
     | GuardianRemoveClusterRecord
     | GuardianModeRecord
+    | AlarmRecord
     | WorkRecord
 )
 
