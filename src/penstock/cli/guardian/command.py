@@ -12,6 +12,7 @@ examples:
   penstock guardian clusters add clicks --bootstrap 10.0.0.7:9092 --kind kafka --idc north
   penstock guardian clusters set-mode clicks balance=advise
   penstock guardian clusters list --json
+  penstock guardian users add ann --role operator@clicks
   penstock guardian model check model/
   penstock guardian plan --model model/
   penstock guardian plan --model model/ --rules rules.json --json > plan.json
@@ -23,7 +24,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import clusters, nodes
+from penstock.cli.guardian import clusters, nodes, users
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -37,6 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     nodes.register(actions)
     clusters.register(actions)
+    users.register(actions)
     register_plan(actions)
     model = actions.add_parser("model", help="check a model", description="Check a model.")
     below = model.add_subparsers(dest="model_action", metavar="ACTION", title="actions", required=True)

@@ -1,6 +1,6 @@
 """Limits of Guardian: what it knows, what one request may bring, and what waits."""
 
-from penstock.config.values import KiB
+from penstock.config.values import DAY_MS, KiB
 
 GUARDIAN_CLUSTERS_MAX = 1_000
 """Clusters of a federation; a further one is refused."""
@@ -20,3 +20,17 @@ GUARDIAN_RECORDS_PER_STEP = 2_000
 """Committed records that are replayed in one step; others have their turn before the next."""
 GUARDIAN_HANDED_ON_MAX = 1_000
 """Changes that a node has handed on to the leader and that have no answer yet; a further one is refused."""
+GUARDIAN_USERS_MAX = 1_000
+"""Users; a further one is refused."""
+GUARDIAN_USER_ROLES_MAX = 64
+"""Roles of one user; more are refused. Who needs one for each of many clusters has one for all."""
+GUARDIAN_USER_TOKENS_MAX = 10
+"""Tokens of one user that have not expired; a further one is refused."""
+GUARDIAN_TOKEN_DEFAULT_MS = 90 * DAY_MS
+"""How long a token counts that is made without saying so."""
+GUARDIAN_TOKEN_MAX_MS = 366 * DAY_MS
+"""How long a token may count; a longer time is refused."""
+GUARDIAN_TOKEN_STATE_AGE_MAX_MS = 10_000
+"""How old what a node knows may be for tokens to count there: it may not have heard yet that one was revoked."""
+GUARDIAN_PATH_MAX = 2_000
+"""Characters of a path and its query; a longer one is refused."""

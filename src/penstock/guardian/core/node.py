@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode, RequestError, StorageError
-from penstock.guardian.core.front import Front
+from penstock.guardian.core.calls import Call
+from penstock.guardian.core.front import Answered, Front
 from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
 from penstock.guardian.core.quorum import GuardianQuorum
@@ -71,8 +72,8 @@ class GuardianNode:
     Args:
         settings: the node's. directory: the one at `penstock.guardian.data.dir`. random: all randomness of the node.
         bug: gets errors that should never happen; by default they are logged. work_ms: a clock, in ms, that measures
-        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins, which nobody
-        outside may guess. plugged: see there.
+        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins and tokens, which
+        nobody outside may guess. plugged: see there.
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
@@ -95,13 +96,14 @@ class GuardianNode:
         self.guardian_settings = settings
         node_settings = settings.node
         state = self.state = NodeState(node_settings, directory)
+        self._nonces = nonces or random
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.connections: dict[int, Connection] = {}
         self.identity: GuardianIdentity
         self.quorum: GuardianQuorum
         self.front: Front
         users = EMPTY_IMAGE.scram_credentials
-        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, nonces or random)
+        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, self._nonces)
         self.outgoing = Outgoing(
             state.node_id,
             timers=scheduler.timers,
@@ -190,6 +192,7 @@ class GuardianNode:
                 self,
                 call=QuorumCalls(self.outgoing, lambda: self.quorum).call,
                 random=scheduler.random,
+                nonces=self._nonces,
                 wall=scheduler.wall,
             )
             self.front = Front(
@@ -332,6 +335,11 @@ class GuardianNode:
         return effects
 
     # For handlers and the quorum
+
+    def ask(self, call: Call, answered: Answered, now_ms: int) -> None:
+        """Has a call answered that came otherwise than over the node's listener; `answered` is called once."""
+        self._happens(now_ms)
+        self.front.take(call, answered, now_ms, handed_on=False)
 
     def answer(self, request: Request[Any], message: Message | Kept | None, now_ms: int) -> None:
         """Answers a request for which the handler returned LATER."""

@@ -79,6 +79,7 @@ class GuardianQuorum:
         *,
         call: Callable[[Target, Message, int, Callable[[Message | None, int], None], int], None],
         random: Random,
+        nonces: Random,
         wall: WallTime,
     ) -> None:
         """`disk` is the blocking disk of the directory with this identity; `call` is that of `node.quorum_calls`."""
@@ -86,7 +87,7 @@ class GuardianQuorum:
         self.local = ReplicaKey(settings.penstock_guardian_node_id, identity.directory_id)
         self.wall = wall
         self.committed_part = Committed(settings.penstock_guardian_snapshot_bytes, wall)
-        self.leader = Leader(self, self.committed_part, random)
+        self.leader = Leader(self, self.committed_part, random, nonces)
         self.lease = Lease(settings.lease_ms, wall)
         self._guardian_id = identity.guardian_id
         self._disk = disk

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from penstock.errors import StorageError
+from penstock.guardian.core.accounts import AccountRecord, Accounts
 from penstock.guardian.core.limits import GUARDIAN_COMMANDS_REMEMBERED_MAX
 from penstock.guardian.core.records import FEATURE_LEVEL, GuardianRecord
 from penstock.protocol.messages.guardian.guardian_cluster_record import ClusterLabel, GuardianClusterRecord
@@ -70,12 +71,13 @@ class GuardianState:
     """Everything that the log says.
 
     Attributes: `feature_level`, 0 for a log without a record; `clusters` by id, in the order of registration;
-    `commands` by request id, the newest last.
+    `commands` by request id, the newest last; `accounts`, users and their tokens.
     """
 
     feature_level: int = 0
     clusters: Mapping[UUID, Cluster] = field(default_factory=lambda: MappingProxyType({}))
     commands: Mapping[UUID, Command] = field(default_factory=lambda: MappingProxyType({}))
+    accounts: Accounts = field(default_factory=Accounts)
 
     def named(self, name: str) -> Cluster | None:
         """The cluster of this name."""
@@ -103,6 +105,8 @@ def replay_one(state: GuardianState, record: GuardianRecord) -> GuardianState:
         return replace(state, feature_level=record.feature_level)
     if isinstance(record, GuardianCommandRecord):
         return replace(state, commands=remembered(state.commands, command_of(record)))
+    if isinstance(record, AccountRecord):
+        return replace(state, accounts=state.accounts.after(record))
     clusters = dict(state.clusters)
     if isinstance(record, GuardianClusterRecord):
         clusters[record.cluster_id] = cluster_of(record)
@@ -110,6 +114,7 @@ def replay_one(state: GuardianState, record: GuardianRecord) -> GuardianState:
         raise StorageError(f"Guardian's log is damaged: {record.NAME} is about no cluster that is registered")
     elif isinstance(record, GuardianRemoveClusterRecord):
         del clusters[record.cluster_id]
+        state = replace(state, accounts=state.accounts.without_cluster(record.cluster_id))
     else:
         cluster = clusters[record.cluster_id]
         modes = MappingProxyType({**cluster.modes, record.action: record.mode})
@@ -132,6 +137,7 @@ def snapshot_records(state: GuardianState) -> Iterator[GuardianRecord]:
         yield cluster_record(cluster)
         for action, mode in cluster.modes.items():
             yield GuardianModeRecord(cluster_id=cluster.id, action=action, mode=mode)
+    yield from state.accounts.records()
     for command in state.commands.values():
         yield command_record(command)
 
