@@ -15,7 +15,8 @@ from uuid import UUID
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.guardian.core.alarms.early_warning import EarlyWarning
-from penstock.guardian.core.front import Front
+from penstock.guardian.core.calls import Call
+from penstock.guardian.core.front import Answered, Front
 from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
 from penstock.guardian.core.quorum import GuardianQuorum
@@ -72,8 +73,8 @@ class GuardianNode(NodeMachine):
     Args:
         settings: the node's. directory: the one at `penstock.guardian.data.dir`. random: all randomness of the node.
         bug: gets errors that should never happen; by default they are logged. work_ms: a clock, in ms, that measures
-        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins, which nobody
-        outside may guess. plugged: see there.
+        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins and tokens, which
+        nobody outside may guess. plugged: see there.
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
@@ -96,6 +97,7 @@ class GuardianNode(NodeMachine):
         self.guardian_settings = settings
         node_settings = settings.node
         state = self.state = NodeState(node_settings, directory)
+        self._nonces = nonces or random
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.connections: dict[int, Connection] = {}
         self.identity: GuardianIdentity
@@ -103,7 +105,7 @@ class GuardianNode(NodeMachine):
         self.front: Front
         self.executor: Executor
         users = EMPTY_IMAGE.scram_credentials
-        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, nonces or random)
+        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, self._nonces)
         self._outgoing = Outgoing(
             state.node_id,
             timers=scheduler.timers,
@@ -187,6 +189,7 @@ class GuardianNode(NodeMachine):
                 self,
                 call=QuorumCalls(self.outgoing, lambda: self.quorum).call,
                 random=scheduler.random,
+                nonces=self._nonces,
                 wall=scheduler.wall,
             )
             self.front = Front(
@@ -260,7 +263,12 @@ class GuardianNode(NodeMachine):
         scheduler.effects = []
         return effects
 
-    # For the quorum
+    # For others
+
+    def ask(self, call: Call, answered: Answered, now_ms: int) -> None:
+        """Has a call answered that came otherwise than over the node's listener; `answered` is called once."""
+        self._happens(now_ms)
+        self.front.take(call, answered, now_ms, handed_on=False)
 
     def log_failed(self, error: Exception) -> None:
         """The node cannot go on; the shell ends the process."""
