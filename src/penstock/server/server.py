@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from random import Random, SystemRandom
 from time import perf_counter
@@ -29,6 +29,7 @@ from penstock.log.events import LogEvent
 from penstock.metadata.image import Endpoint as RegisteredEndpoint
 from penstock.node.broker import Broker
 from penstock.node.handlers import registry
+from penstock.node.telemetry.pull import pull
 from penstock.server.clock import Clock
 from penstock.server.directories import Directories
 from penstock.server.entrance import connection_limits
@@ -39,6 +40,7 @@ from penstock.server.metrics import process_samples, shell_samples, tls_samples
 from penstock.server.pace import Pace
 from penstock.server.plugging import plugged_of
 from penstock.server.shell import Shell
+from penstock.server.telemetry import MachineLook, asked_in
 from penstock.server.tls import Tls
 from penstock.server.workers import Workers
 
@@ -159,6 +161,10 @@ class Server:
             yield from tls_samples(self._tls)
         yield from process_samples()
 
+    def telemetry(self, query: str) -> Generator[object, None, bytes]:
+        """A frame of telemetry for the query of `/telemetry`, in steps. Raises ValueError for a query that is none."""
+        return pull(self.broker, *asked_in(query))
+
     def _open(self) -> None:
         settings = self.settings
         limits = ShellLimits.of(settings, descriptor_limit())
@@ -196,6 +202,7 @@ class Server:
             transport_of=tls.transport,
         )
         self.shell.entrance.configure(connection_limits(settings))
+        broker.telemetry.machine = MachineLook(self.shell, self._directories.all)
         self._issuer_keys = IssuerKeys(lambda: broker.settings, broker.dispatcher.logins.ring)
         tls.warn_of_expiry()
         if tls.watched:
@@ -282,6 +289,7 @@ class Server:
             self.recoveries,
             context=context,
             token=settings.penstock_metrics_token,
+            telemetry=self.telemetry,
         )
         self.http_address = await self._http.start(settings.penstock_metrics_listener)
 
