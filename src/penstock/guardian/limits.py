@@ -30,3 +30,5 @@ TELEMETRY_SECTIONS_MAX = 2_000
 """Sections of a frame; a broker has one or two for each thousand rows."""
 TELEMETRY_COLUMNS_MAX = 256
 """Columns, or fields of names, of a section, those of newer brokers included."""
+TELEMETRY_VALUES_MAX = 8 * 1024 * 1024
+"""Values of a frame, each of which takes 8 bytes here; 100,000 replicas have 1.8 million."""

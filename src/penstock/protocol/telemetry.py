@@ -7,19 +7,25 @@ A frame is a header and one zstd frame. All numbers are little-endian. The heade
 *Incarnation* is the broker's process: everything below holds within one. *Sequence* numbers the frames; who asks again
 tells it, and is sent only what has changed since. *Since* is where the frame begins: the sequence that the asker told,
 or -1: the frame has everything, and the asker forgets what it knew (its sequence was unknown here, of another
-incarnation, or from so long ago that the broker has forgotten what was removed since).
+incarnation, or from so long ago that the broker has forgotten what was removed since). What an even sequence stands for
+is exactly known to the broker; of an odd one, the asker may know some of what came later, since somebody else asked at
+the same time.
 
 A broker has a table for each block, with a row for each thing (a disk, a partition, a client). A row has an id, which
 means nothing else in this incarnation, and is never used again; its *name*, a text for each field of the block; and its
 *values*, an int64 for each column. Counters count from the start of the process; -1 where nobody knows a gauge. The
 compressed part is a sequence of sections, each with a head (`SECTION`): block uint8 | kind uint8 | width uint16 | rows
-uint32. After the head:
+uint32. After the head come
 
-- `NAMES`: an id uint32 for each row; then for each field the lengths of the texts, a uint16 for each row, and the texts
-  in UTF-8. Comes with the first values of a row, and again when its name changes.
-- `VALUES`: an id uint32 for each row; then each column: its item size as uint8 (1, 2, 4 or 8 bytes) and a signed number
-  of that size for each row. Rows with a change only.
-- `REMOVED`: an id uint32 for each row. Those of partitions and clients went into the row `OTHERS` before.
+- the ids of the rows: the size of an item as uint8, and in items of that size how much each id is above the one before;
+  the first above 0. Items are signed numbers of 1, 2, 4 or 8 bytes, or of none: then all are 0.
+- `NAMES`: for each field the lengths of the texts, a uint16 for each row, and the texts in UTF-8. Comes before the
+  first values of a row, and again when its name changes.
+- `VALUES`: the size of the items of each column, a uint8 each; then the columns, those of smaller items first: an item
+  for each row. Rows with a change only.
+- `CHANGES`: the same, of how much each value is above the one that the asker knows.
+- `REMOVED`: nothing more. What partitions and clients have counted went into the row `OTHERS` before. Who asks may
+  never have heard of a row that came and went.
 - `TOTALS`, once and last, with block 0: rows is the number of blocks, and each has the number of its rows now, uint32.
 
 A block may have several sections of a kind. A newer broker may have more columns, fields or blocks at the end; a
@@ -38,8 +44,17 @@ HEADER: Final = Struct("<4shhi16sqq")
 SECTION: Final = Struct("<BBHI")
 FULL: Final = -1
 """As a sequence: who asks knows nothing; as `since`: the frame has everything."""
+
+
+def is_exact(sequence: int) -> bool:
+    """Whether the broker knows what who has this sequence knows."""
+    return sequence >= 0 and not sequence % 2
+
+
 ITEM_TYPES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
-"""The code of a signed number of each size, as in `struct` and `array`."""
+"""The code of a signed number of each size, as in `struct`."""
+NO_ITEMS: Final = 0
+"""The size of items that are all 0 and are left out."""
 COUNT: Final = Struct("<I")
 
 
@@ -50,6 +65,7 @@ class Kind(IntEnum):
     VALUES = 1
     REMOVED = 2
     TOTALS = 3
+    CHANGES = 4
 
 
 class Block(NamedTuple):

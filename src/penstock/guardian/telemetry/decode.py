@@ -19,21 +19,38 @@ from penstock.guardian.limits import (
     TELEMETRY_FRAME_MAX_BYTES,
     TELEMETRY_SECTIONS_MAX,
     TELEMETRY_UNPACKED_MAX_BYTES,
+    TELEMETRY_VALUES_MAX,
 )
-from penstock.protocol.telemetry import BLOCKS, COUNT, FORMAT, FULL, HEADER, ITEM_TYPES, MAGIC, SECTION, Block, Kind
+from penstock.protocol.telemetry import (
+    BLOCKS,
+    COUNT,
+    FORMAT,
+    FULL,
+    HEADER,
+    ITEM_TYPES,
+    MAGIC,
+    NO_ITEMS,
+    SECTION,
+    Block,
+    Kind,
+)
 
-Ids = NDArray[np.uint32]
+Ids = NDArray[np.int64]
 Matrix = NDArray[np.int64]
 
-SIZED: Final[dict[int, str]] = {size: f"<i{size}" for size in ITEM_TYPES}
-ID_BYTES = 4
+SIZED: Final[dict[int, np.dtype[Any]]] = {size: np.dtype(f"<i{size}") for size in ITEM_TYPES}
+SIZES: Final = {NO_ITEMS, *SIZED}
+ID_SIZES: Final = (NO_ITEMS, 1, 2, 4)
+ID_MAX: Final = (1 << 32) - 1
 LENGTH_BYTES = 2
+PIECE_BYTES = 64 * 1024
+"""What is decompressed at a time."""
 
 
 @dataclass(slots=True)
 class Part:
-    """A section of a block: rows with names (a text for each field), with values (a row of the matrix for each column),
-    or that have ended.
+    """A section of a block: rows with names (a text for each field), with values or changes of them (the matrix has a
+    row for each column), or that have ended.
     """
 
     block: Block
@@ -58,12 +75,13 @@ class Frame:
 
 
 class Cursor:
-    """A position in bytes; nothing is read beyond their end."""
+    """A position in bytes; nothing is read beyond their end. `values_left`: how many more values there may be."""
 
-    __slots__ = ("data", "position")
+    __slots__ = ("data", "position", "values_left")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+        self.values_left = TELEMETRY_VALUES_MAX
         self.position = 0
 
     def take(self, length: int, what: str) -> int:
@@ -101,14 +119,18 @@ def unpacked(packed: bytes) -> bytes:
     """Decompresses, up to TELEMETRY_UNPACKED_MAX_BYTES."""
     zstandard: Any = import_module("zstandard")
     decompressor = zstandard.ZstdDecompressor(max_window_size=TELEMETRY_UNPACKED_MAX_BYTES)
+    pieces: list[bytes] = []
+    size_bytes = 0
     try:
         with decompressor.stream_reader(packed, read_across_frames=False) as reader:
-            data: bytes = reader.read(TELEMETRY_UNPACKED_MAX_BYTES + 1)
+            while piece := reader.read(PIECE_BYTES):
+                pieces.append(piece)
+                size_bytes += len(piece)
+                if size_bytes > TELEMETRY_UNPACKED_MAX_BYTES:
+                    raise ProtocolError(f"telemetry of more than {TELEMETRY_UNPACKED_MAX_BYTES} bytes")
     except zstandard.ZstdError as error:
         raise ProtocolError(f"telemetry cannot be decompressed: {error}") from error
-    if len(data) > TELEMETRY_UNPACKED_MAX_BYTES:
-        raise ProtocolError(f"telemetry of more than {TELEMETRY_UNPACKED_MAX_BYTES} bytes")
-    return data
+    return b"".join(pieces)
 
 
 def sections(data: Cursor) -> tuple[list[Part], dict[int, int]]:
@@ -146,10 +168,7 @@ def read_totals(data: Cursor, blocks: int) -> dict[int, int]:
 def read_part(data: Cursor, block: Block | None, kind: Kind, width: int, rows: int) -> Part | None:
     """A section after its head; None if it is of a block that we do not know."""
     what = f"the {kind.name.lower()} of block {block.name if block is not None else 'unknown'}"
-    start = data.take(ID_BYTES * rows, what)
-    ids = np.frombuffer(data.data, "<u4", rows, start)
-    if rows > 1 and np.unique(ids).size != rows:
-        raise ProtocolError(f"{what} have a row twice")
+    ids = read_ids(data, rows, what)
     if kind is Kind.REMOVED:
         if width:
             raise ProtocolError(f"{what} have a width of {width}")
@@ -160,8 +179,24 @@ def read_part(data: Cursor, block: Block | None, kind: Kind, width: int, rows: i
     if kind is Kind.NAMES:
         names = read_names(data, width, least, rows, what)
         return None if block is None else Part(block, kind, ids, names=names)
-    values = read_values(data, width, least, rows, what)
-    return None if block is None else Part(block, kind, ids, values=values)
+    values = read_values(data, width, rows, what)
+    return None if block is None else Part(block, kind, ids, values=values[:least])
+
+
+def read_ids(data: Cursor, rows: int, what: str) -> Ids:
+    """The ids of a section's rows, each once."""
+    size = data.data[data.take(1, what)]
+    if size not in ID_SIZES:
+        raise ProtocolError(f"{what} have ids of {size} bytes")
+    if size:
+        steps = np.frombuffer(data.data, SIZED[size], rows, data.take(size * rows, what))
+    else:
+        steps = np.zeros(min(rows, 2), np.int8)  # more than one row with the same id is refused below
+    ids: Ids = np.cumsum(steps, dtype=np.int64)
+    ascending = bool((steps[1:] > 0).all())
+    if int(ids.min()) < 0 or int(ids.max()) > ID_MAX or (not ascending and np.unique(ids).size != rows):
+        raise ProtocolError(f"{what} have ids that are none, or one twice")
+    return ids
 
 
 def read_names(data: Cursor, width: int, wanted: int, rows: int, what: str) -> list[tuple[str, ...]]:
@@ -169,25 +204,31 @@ def read_names(data: Cursor, width: int, wanted: int, rows: int, what: str) -> l
     for number in range(width):
         start = data.take(LENGTH_BYTES * rows, what)
         ends = np.cumsum(np.frombuffer(data.data, "<u2", rows, start), dtype=np.int64).tolist()
-        start = data.take(ends[-1] if ends else 0, what)
+        start = data.take(ends[-1], what)
         if number >= wanted:
             continue
-        begins = [0, *ends[:-1]]
+        text = data.data
         try:
-            text = data.data
-            fields.append([text[start + a : start + b].decode() for a, b in zip(begins, ends, strict=True)])
+            fields.append([text[start + a : start + b].decode() for a, b in zip((0, *ends[:-1]), ends, strict=True)])
         except UnicodeDecodeError:
             raise ProtocolError(f"{what} are not UTF-8") from None
     return list(zip(*fields, strict=True))
 
 
-def read_values(data: Cursor, width: int, wanted: int, rows: int, what: str) -> Matrix:
-    values = np.empty((wanted, rows), np.int64)
-    for number in range(width):
-        size = data.data[data.take(1, what)]
-        if size not in ITEM_TYPES:
-            raise ProtocolError(f"{what} have a column of items of {size} bytes")
-        start = data.take(size * rows, what)
-        if number < wanted:
-            values[number] = np.frombuffer(data.data, SIZED[size], rows, start)
+def read_values(data: Cursor, width: int, rows: int, what: str) -> Matrix:
+    """All columns: those with items of one size lie together."""
+    start = data.take(width, what)
+    sizes = data.data[start : start + width]
+    if unknown := set(sizes) - SIZES:
+        raise ProtocolError(f"{what} have a column of items of {min(unknown)} bytes")
+    data.values_left -= width * rows
+    if data.values_left < 0:  # columns of no items take no bytes in the frame, and do here
+        raise ProtocolError(f"telemetry has more than {TELEMETRY_VALUES_MAX} values")
+    values = np.zeros((width, rows), np.int64)
+    for size, item in SIZED.items():
+        columns = [number for number, found in enumerate(sizes) if found == size]
+        if columns:
+            start = data.take(size * rows * len(columns), what)
+            found = np.frombuffer(data.data, item, rows * len(columns), start)
+            values[columns] = found.reshape(len(columns), rows)
     return values

@@ -17,7 +17,7 @@ from penstock.guardian.telemetry.decode import Frame, Ids, Matrix, Part
 from penstock.protocol.telemetry import BLOCKS, FULL, Block, Kind
 
 NOBODY: Final = UUID(int=0)
-NO_IDS: Final = np.empty(0, np.uint32)
+NO_IDS: Final = np.empty(0, np.int64)
 
 
 class BlockView:
@@ -52,9 +52,10 @@ class BlockView:
             self._name(part)
         elif part.kind is Kind.VALUES:
             self.values[:, self._places(part.ids, "values")] = part.values
-        else:
-            kept = np.ones(len(self.ids), bool)
-            kept[self._places(part.ids, "an end")] = False
+        elif part.kind is Kind.CHANGES:
+            self.values[:, self._places(part.ids, "changes")] += part.values
+        else:  # maybe of rows that came and went between two frames
+            kept = ~np.isin(self.ids, part.ids)
             self.ids, self.values = self.ids[kept], self.values[:, kept]
             self.names = [name for name, stays in zip(self.names, kept.tolist(), strict=True) if stays]
 

@@ -9,6 +9,7 @@ from penstock import __version__
 from penstock.node.limits import TELEMETRY_GROUPS_MAX, TELEMETRY_PARTITIONS_MAX, TELEMETRY_ROWS_PER_STEP
 from penstock.node.telemetry.clients import cut
 from penstock.node.telemetry.machine import UNKNOWN, Machine
+from penstock.node.telemetry.partitions import PartitionCounters
 from penstock.node.telemetry.table import OTHERS_KEY, Name, Values
 from penstock.protocol import telemetry
 from penstock.protocol.api import ApiKey
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from penstock.node.scheduler import Scheduler
     from penstock.node.state import NodeState
     from penstock.node.telemetry.telemetry import Telemetry
-    from penstock.replication.partition import Partition
+    from penstock.replication.in_sync_replicas import InSyncReplicas
     from penstock.replication.replicas import Replicas
 
 STATE_NUMBERS = {name: number for number, name in enumerate(GROUP_STATES)}
 OTHER_PARTITIONS = (UNKNOWN,) * (len(telemetry.PARTITIONS.columns) - 7)
+NO_TRAFFIC = PartitionCounters()
+"""Of a replica without counters."""
 NO_DEVICE = (UNKNOWN,) * 9
 NO_KEY = ("", "", "")
 
@@ -90,7 +93,7 @@ def rows(node: Observed, machine: Machine, replicas: list[Replica]) -> Iterator[
 
 def other_partitions(node: Observed) -> Rows:
     """The row with the sums of replicas that have none of their own, or not any more."""
-    values = (*OTHER_PARTITIONS, *node.replication.traffic.others.values)
+    values = OTHER_PARTITIONS + counted(node.replication.traffic.others)
     return Rows(telemetry.PARTITIONS, [OTHERS_KEY], lambda _: (OTHERS, str(UNKNOWN)), [values])
 
 
@@ -154,41 +157,63 @@ def lane_rows(machine: Machine) -> Rows:
 
 
 def partition_rows(node: Observed, replicas: Sequence[Replica]) -> Rows:
-    led, traffic = node.replicas.in_use, node.replication.traffic.find
+    led, traffic = node.replicas.led, node.replication.traffic.counters
     values: list[Values] = []
     for replica in replicas:
-        topic, index = replica.topic, replica.partition
-        partition = led(topic, index)
-        offsets = unused(node, replica) if partition is None else of_leader(partition, replica)
-        values.append(offsets + traffic(topic, index).values)
+        key = (replica.topic, replica.partition)
+        partition, counters = led.get(key), traffic.get(key, NO_TRAFFIC)
+        if partition is None:
+            values.append(unused(node, replica) + counted(counters))
+            continue
+        log, isr = partition.log, partition.isr
+        end_offset, segments = log.log_end_offset, log.segments.all
+        values.append(
+            (
+                replica.directory.index,
+                1,
+                isr.leader_epoch,
+                len(isr.replicas),
+                len(isr.committed),
+                in_sync_lag(isr, end_offset) if isr.followers else 0,
+                UNKNOWN,
+                segments[0].size_bytes if len(segments) == 1 and not log.closed else replica.known_bytes,
+                log.log_start_offset,
+                end_offset,
+                partition.high_watermark,
+                counters.bytes_in,
+                counters.records_in,
+                counters.bytes_out,
+                counters.records_out,
+                counters.replication_bytes_in,
+                counters.replication_bytes_out,
+                counters.disk_read_bytes,
+            )
+        )
     return Rows(telemetry.PARTITIONS, replicas, lambda at: (replicas[at].topic, str(replicas[at].partition)), values)
 
 
-def of_leader(partition: Partition, replica: Replica) -> Values:
-    """The gauges of a partition that is led here."""
-    log, isr = partition.log, partition.isr
-    end_offset = log.log_end_offset
-    in_sync, lag = isr.committed, 0
-    for broker_id, follower in isr.followers.items():
-        if broker_id in in_sync:
-            has = follower.log_end_offset
-            if has < 0:  # it has not fetched yet
-                lag = UNKNOWN
-                break
-            lag = max(lag, end_offset - has)
+def counted(counters: PartitionCounters) -> Values:
+    """The columns of counters."""
     return (
-        replica.directory.index,
-        1,
-        isr.leader_epoch,
-        len(isr.replicas),
-        len(in_sync),
-        lag,
-        UNKNOWN,
-        replica.known_bytes,
-        log.log_start_offset,
-        end_offset,
-        partition.high_watermark,
+        counters.bytes_in,
+        counters.records_in,
+        counters.bytes_out,
+        counters.records_out,
+        counters.replication_bytes_in,
+        counters.replication_bytes_out,
+        counters.disk_read_bytes,
     )
+
+
+def in_sync_lag(isr: InSyncReplicas, end_offset: int) -> int:
+    """How many records the last of the in-sync replicas lacks; UNKNOWN until each has fetched."""
+    lag = 0
+    for broker_id, follower in isr.followers.items():
+        if broker_id in isr.committed:
+            if follower.log_end_offset < 0:
+                return UNKNOWN
+            lag = max(lag, end_offset - follower.log_end_offset)
+    return lag
 
 
 def unused(node: Observed, replica: Replica) -> Values:

@@ -6,7 +6,7 @@ go into the sum of `others`, as does what a replica has beyond TELEMETRY_PARTITI
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.node.limits import TELEMETRY_PARTITIONS_MAX
 
@@ -33,26 +33,9 @@ class PartitionCounters:
         self.replication_bytes_out = 0
         self.disk_read_bytes = 0
 
-    @property
-    def values(self) -> tuple[int, int, int, int, int, int, int]:
-        """The counters in the order of the columns."""
-        return (
-            self.bytes_in,
-            self.records_in,
-            self.bytes_out,
-            self.records_out,
-            self.replication_bytes_in,
-            self.replication_bytes_out,
-            self.disk_read_bytes,
-        )
-
     def add(self, other: PartitionCounters) -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-
-
-NO_TRAFFIC = PartitionCounters()
-"""Of a replica without counters; nobody counts here."""
 
 
 class PartitionTraffic:
@@ -76,9 +59,10 @@ class PartitionTraffic:
             found = self._counters[topic, index] = PartitionCounters()
         return found
 
-    def find(self, topic: str, index: int) -> PartitionCounters:
-        """The counters of a replica, to read them."""
-        return self._counters.get((topic, index), NO_TRAFFIC)
+    @property
+    def counters(self) -> Mapping[tuple[str, int], PartitionCounters]:
+        """Those of the replicas that have any."""
+        return self._counters
 
     def forget(self, topic: str, index: int) -> None:
         """The replica is gone."""

@@ -28,7 +28,7 @@ def pull(node: Observed, incarnation: UUID, sequence: int) -> Stepped[bytes]:
     """
     telemetry = node.telemetry
     own, latest = node.lifecycle.incarnation_id, telemetry.sequences.latest
-    known = incarnation == own and 0 < sequence <= latest
+    known = incarnation == own and 0 < sequence <= latest + 1
     since = sequence if known and all(sequence >= each.forgotten_at for each in telemetry.tables) else FULL
     frame = Frame(node, since)
     replicas = list(node.logs.table.replicas())[:TELEMETRY_PARTITIONS_MAX]
@@ -57,16 +57,19 @@ class Frame:
     def __init__(self, node: Observed, since: int) -> None:
         self._tables = node.telemetry.tables
         self._since = since
-        self.look = node.telemetry.sequences.next()
+        self._sequences = node.telemetry.sequences
+        self.look = self._sequences.next()
         self._compressor = node.telemetry.contexts.zstd_compressor(TELEMETRY_ZSTD_LEVEL).compressobj()
-        self._parts = [encoding.header(node.state.node_id, node.lifecycle.incarnation_id, self.look, since)]
+        self._parts: list[bytes] = []
+        self._node_id, self._incarnation = node.state.node_id, node.lifecycle.incarnation_id
 
     def add(self, found: Rows) -> None:
         """Takes in some rows, and tells what is news of them."""
         table = self._tables[found.block.number]
         changes = table.found(found.keys, found.values, found.name_of, self.look, self._since, renamed=found.renamed)
         self._put(encoding.names(found.block, changes.named))
-        self._put(encoding.values(found.block, changes.changed))
+        self._put(encoding.values(found.block, changes.whole))
+        self._put(encoding.differences(found.block, changes.differences))
 
     def complete(self) -> bytes:
         """Tells what is gone, and ends the frame."""
@@ -75,7 +78,8 @@ class Frame:
                 self._put(encoding.removed(table.block, table.removed_since(self._since)))
         self._put(encoding.totals(self._tables))
         self._parts.append(self._compressor.flush())
-        return b"".join(self._parts)
+        sequence = self._sequences.of_frame(self.look)
+        return encoding.header(self._node_id, self._incarnation, sequence, self._since) + b"".join(self._parts)
 
     def _put(self, section: bytes) -> None:
         if section:

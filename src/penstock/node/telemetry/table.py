@@ -1,8 +1,10 @@
 """The rows of one block as they were told last, and at which sequence each has changed.
 
-A look at the node brings the present rows, some at a time. Looks may overlap, since each goes in steps: what one finds
-while a later one is under way counts as of a sequence of its own, so that a caller sees a change twice rather than
-never.
+A look at the node brings the present rows, some at a time. Looks have even numbers, which are the sequences of their
+frames. They may overlap, since each goes in steps: what one finds while a later one is under way counts as of a number
+of its own, so that a caller sees a change twice rather than never; and the frame of a look that did not end as the
+latest has the odd number after its own, since it may tell of what came later. Who has the frame of any other look knows
+exactly what was found up to its number, and can be told changes as differences.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from penstock.node.limits import TELEMETRY_REMOVALS_MAX, TELEMETRY_ROWS_PER_STEP
-from penstock.protocol.telemetry import FULL, Block
+from penstock.protocol.telemetry import FULL, Block, is_exact
 
 Name = tuple[str, ...]
 Values = tuple[int, ...]
@@ -22,20 +24,24 @@ OTHERS_KEY: Final = object()
 
 
 class Row:
-    """One row. `named_at` and `changed_at` are sequences; `seen` is the last look that has found it."""
+    """One row. `named_at` and `changed_at` are sequences; `seen` is the last look that has found it.
 
-    __slots__ = ("changed_at", "id", "name", "named_at", "seen", "values")
+    `before`: the values before the last change, and `before_at` the sequence of the one before.
+    """
+
+    __slots__ = ("before", "before_at", "changed_at", "id", "name", "named_at", "seen", "values")
 
     def __init__(self, number: int, name: Name, at: int) -> None:
         self.id = number
         self.name = name
         self.values: Values = ()
-        self.named_at = self.changed_at = at
+        self.before: Values = ()
+        self.before_at = self.named_at = self.changed_at = at
         self.seen = at
 
 
 class Sequences:
-    """Numbers looks and changes. `latest`: the number of the last one."""
+    """Numbers looks and changes. `latest`: the last number."""
 
     __slots__ = ("latest",)
 
@@ -44,22 +50,29 @@ class Sequences:
 
     def next(self) -> int:
         """Begins a look."""
-        self.latest += 1
+        self.latest += 2
         return self.latest
 
     def of_change(self, look: int) -> int:
         """What a change counts as that a look has found: the look's own number, unless there are later ones."""
         return look if look == self.latest else self.next()
 
+    def of_frame(self, look: int) -> int:
+        """The sequence of the frame of a look that has just ended."""
+        return look if look == self.latest else look + 1
+
 
 class Changes:
-    """What a caller is told of some rows: those with a name that is news, and those with values that are."""
+    """What a caller is told of some rows: those with a name that is news; those with values that are, by `differences`
+    from what it knows or as a whole.
+    """
 
-    __slots__ = ("changed", "named")
+    __slots__ = ("differences", "named", "whole")
 
     def __init__(self) -> None:
         self.named: list[Row] = []
-        self.changed: list[Row] = []
+        self.whole: list[Row] = []
+        self.differences: list[Row] = []
 
 
 class Table:
@@ -96,7 +109,8 @@ class Table:
         """
         at = self._sequences.of_change(look)
         rows, changes = self._rows, Changes()
-        named, changed = changes.named, changes.changed
+        named, whole, differences = changes.named, changes.whole, changes.differences
+        exact = since if is_exact(since) else FULL
         for index, (key, present) in enumerate(zip(keys, values, strict=True)):
             row = rows.get(key)
             if row is None:
@@ -105,15 +119,13 @@ class Table:
             elif renamed and row.name != (name := name_of(index)):
                 row.name, row.named_at = name, at
             if row.values != present:
-                row.values = present
-                row.changed_at = at
+                row.before, row.before_at = row.values, row.changed_at
+                row.values, row.changed_at = present, at
             if row.seen < look:  # noqa: PLR1730 - a call would cost more than all else here
                 row.seen = look
             if row.changed_at > since:
-                changed.append(row)
-                if row.named_at > since:
-                    named.append(row)
-            elif row.named_at > since:
+                (differences if row.before and row.before_at <= exact else whole).append(row)
+            if row.named_at > since:
                 named.append(row)
         return changes
 

@@ -21,7 +21,7 @@ from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.own.describe_telemetry_request import DescribeTelemetryRequest
-from penstock.protocol.telemetry import BLOCKS, FULL, Kind
+from penstock.protocol.telemetry import BLOCKS, FULL, Kind, is_exact
 from penstock.security.authorizer import AclOperation, ResourceType
 
 COUNTERS = ("bytes_in", "records_in", "bytes_out", "records_out")
@@ -136,13 +136,14 @@ def test_only_what_has_changed_is_told_again(node: Node) -> None:
     changes = reader.pull()
     assert changes.since == whole.sequence
     told = {(part.block.name, part.kind): len(part.ids) for part in changes.parts}
-    assert told[("partitions", Kind.VALUES)] == 1
+    assert told[("partitions", Kind.CHANGES)] == 1
+    assert ("partitions", Kind.VALUES) not in told
     assert ("partitions", Kind.NAMES) not in told
     assert ("groups", Kind.VALUES) not in told
     assert reader.counters("t")[1] == 1
     assert len(reader.view["partitions"]) == 53
     told = {(part.block.name, part.kind): len(part.ids) for part in reader.pull().parts}
-    assert ("partitions", Kind.VALUES) not in told
+    assert ("partitions", Kind.CHANGES) not in told
 
 
 def test_two_readers_each_get_what_is_news_to_them(node: Node) -> None:
@@ -208,6 +209,19 @@ def test_the_sums_of_a_deleted_topic_stay(node: Node) -> None:
     reader.pull()
     assert reader.counters("t")[1] == 1, "the new topic begins at 0"
     assert total(reader.view, "partitions", "bytes_in") == sent
+
+
+def test_what_came_and_went_between_two_frames_is_no_news(node: Node) -> None:
+    reader, other = Reader(node), Reader(node)
+    reader.pull()
+    node.create_topic("short-lived")
+    other.pull()
+    deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="short-lived")], timeout_ms=1000)
+    node.connect().ask(deletion, 6)
+    node.advance(100)
+    other.pull()
+    reader.pull()
+    assert reader.view["partitions"].names == other.view["partitions"].names
 
 
 def test_replicas_beyond_the_bound_count_together(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,8 +319,28 @@ def test_looks_that_overlap_lose_no_change(node: Node) -> None:
     produced(node.connect(), batch(b"x"))
     frame = decode(ended(slow))
     assert frame.sequence < reader.view.sequence
+    assert not is_exact(frame.sequence), "it has what came after the other's beginning"
     reader.pull()
     assert reader.counters("t")[1] == 1
+
+
+def test_who_has_the_frame_of_an_overlapped_look_is_told_whole_values(node: Node) -> None:
+    """It may know some of what came later: a difference from what it had before would count twice."""
+    reader, other = Reader(node), Reader(node)
+    reader.pull()
+    slow = pull(node.broker, reader.view.incarnation, reader.view.sequence)
+    next(slow)
+    produced(node.connect(), batch(b"x"))
+    other.pull()
+    reader.view.take(decode(ended(slow)))
+    assert reader.counters("t")[1] == 1
+    for expected in (1, 1):
+        reader.pull()
+        assert reader.counters("t")[1] == expected
+    produced(node.connect(), batch(b"y"))
+    reader.pull()
+    other.pull()
+    assert reader.counters("t")[1] == other.counters("t")[1] == 2
 
 
 def test_a_look_that_is_given_up_harms_nobody(node: Node) -> None:
