@@ -19,14 +19,15 @@ uint32. After the head come
 
 - the ids of the rows: the size of an item as uint8, and in items of that size how much each id is above the one before;
   the first above 0. Items are signed numbers of 1, 2, 4 or 8 bytes, or of none: then all are 0.
-- `NAMES`: for each field the lengths of the texts, a uint16 for each row, and the texts in UTF-8. Comes before the
-  first values of a row, and again when its name changes.
-- `VALUES`: the size of the items of each column, a uint8 each; then the columns, those of smaller items first: an item
-  for each row. Rows with a change only.
-- `CHANGES`: the same, of how much each value is above the one that the asker knows.
-- `REMOVED`: nothing more. What partitions and clients have counted went into the row `OTHERS` before. Who asks may
+- `NAMES` (kind 0): for each field the lengths of the texts, a uint16 for each row, and the texts in UTF-8. Comes before
+  the first values of a row, and again when its name changes.
+- `VALUES` (1): the size of the items of each column, a uint8 each; then the columns, those of smaller items first: an
+  item for each row. Rows with a change only.
+- `CHANGES` (4): the same, of how much each value is above the one that the asker knows.
+- `REMOVED` (2): nothing more. What partitions and clients have counted went into the row `OTHERS` before. Who asks may
   never have heard of a row that came and went.
-- `TOTALS`, once and last, with block 0: rows is the number of blocks, and each has the number of its rows now, uint32.
+- `TOTALS` (3), once and last, with block 0: rows is the number of blocks, and each has the number of its rows now, as
+  uint32.
 
 A block may have several sections of a kind. A newer broker may have more columns, fields or blocks at the end; a
 reader passes over them.
@@ -34,9 +35,11 @@ reader passes over them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 MAGIC: Final = b"PTEL"
 FORMAT: Final = 0
@@ -68,13 +71,19 @@ class Kind(IntEnum):
     CHANGES = 4
 
 
-class Block(NamedTuple):
-    """A table of a frame: the fields of its rows' names, and the columns of their values."""
+@dataclass(frozen=True)
+class Block:
+    """A table of a frame: the fields of its rows' names, and the columns of their values, each with what it is."""
 
     number: int
     name: str
+    what: str
     fields: tuple[str, ...]
-    columns: tuple[str, ...]
+    described: Mapping[str, str]
+    columns: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.described))
 
 
 OTHERS: Final = ""
@@ -84,105 +93,121 @@ no principal."""
 BROKER: Final = Block(
     0,
     "broker",
+    "The process and the machine: one row.",
     ("node_id", "rack", "version"),
-    (
-        "time_ms",  # since 1970
-        "cpu_us",  # of the process, all threads
-        "resident_bytes",
-        "cores",
-        "dirty_bytes",  # written and not yet on a disk, of the whole machine
-        "metadata_offset",
-        "controller",  # 1: the active one
-        "connections",
-        "parked_requests",
-        "cold_reads",
-        "replicas",
-        "replicas_left_out",  # without a row
-        "produce_requests",
-        "produce_time_ms",
-        "produce_p99_ms",  # of the last minutes
-        "fetch_requests",
-        "fetch_time_ms",
-        "fetch_p99_ms",
-        "replication_bytes_in",
-    ),
+    {
+        "time_ms": "since 1970",
+        "cpu_us": "of the process, all threads",
+        "resident_bytes": "memory of the process",
+        "cores": "that the process may use",
+        "dirty_bytes": "written and not yet on a disk, of the whole machine",
+        "metadata_offset": "of the last metadata record that it acts upon",
+        "controller": "1: the active one",
+        "connections": "of clients, and its own to itself",
+        "parked_requests": "that wait for an event",
+        "cold_reads": "reads that were not in memory",
+        "replicas": "here",
+        "replicas_left_out": "of them, without a row",
+        "produce_requests": "answered",
+        "produce_time_ms": "from their frames to their answers, together",
+        "produce_p99_ms": "of the last minutes; -1: there were none",
+        "fetch_requests": "answered, those of followers included",
+        "fetch_time_ms": "waits for data included",
+        "fetch_p99_ms": "the same",
+        "replication_bytes_in": "fetched from leaders",
+    },
 )
 DISKS: Final = Block(
     1,
     "disks",
+    "Log directories.",
     ("log_dir",),
-    (
-        "index",
-        "online",
-        "full",
-        "total_bytes",
-        "free_bytes",
-        "reserve_bytes",
-        "written_bytes",  # of records
-        "replicas",
-        "device_reads",  # the block device's, from the system: a disk has what several log directories and others do
-        "device_read_bytes",
-        "device_read_ms",  # of all reads together
-        "device_writes",
-        "device_written_bytes",
-        "device_write_ms",
-        "device_queue",  # requests on their way now
-        "device_busy_ms",  # time with at least one: its share of the time is the utilisation
-        "device_queue_ms",  # their sum over the time
-    ),
+    {
+        "index": "place in log.dirs",
+        "online": "0: it has failed",
+        "full": "1: it takes no records",
+        "total_bytes": "size of its file system",
+        "free_bytes": "at the last look; each answer asks for a new one",
+        "reserve_bytes": "kept free of records",
+        "written_bytes": "of records",
+        "replicas": "that lie there",
+        "device_reads": "of the block device, as the system counts: whatever else is on it is in here",
+        "device_read_bytes": "read from it",
+        "device_read_ms": "of all reads together",
+        "device_writes": "likewise",
+        "device_written_bytes": "written to it",
+        "device_write_ms": "of all writes together",
+        "device_queue": "requests on their way now",
+        "device_busy_ms": "time with at least one: its share of the time is the utilisation",
+        "device_queue_ms": "time that all requests have waited and taken",
+    },
 )
 LANES: Final = Block(
     2,
     "lanes",
+    "What the broker itself saw of its log directories; `logins`: no directory.",
     ("log_dir",),
-    (
-        "healthy",
-        "queue",
-        "inline_operations",
-        "lane_operations",
-        "appends",
-        "append_us",
-        "reads",  # from the disk
-        "read_bytes",
-        "read_us",
-    ),
+    {
+        "healthy": "1: appends run on the event loop",
+        "queue": "operations that its threads have, or have waiting",
+        "inline_operations": "run on the event loop",
+        "lane_operations": "run by its threads",
+        "appends": "of the page cache, on the loop or a thread",
+        "append_us": "that they took",
+        "reads": "from the disk",
+        "read_bytes": "that were read",
+        "read_us": "that they took",
+    },
 )
 PARTITIONS: Final = Block(
     3,
     "partitions",
+    "Replicas here.",
     ("topic", "partition"),
-    (
-        "disk",  # index of the log directory
-        "leader",  # 1: this broker leads it
-        "leader_epoch",
-        "replicas",
-        "in_sync_replicas",
-        "in_sync_lag",  # of the leader: records that the last of the in-sync replicas lacks
-        "lag",  # of a follower: records that it lacks
-        "size_bytes",
-        "log_start_offset",
-        "log_end_offset",
-        "high_watermark",
-        "bytes_in",  # from producers
-        "records_in",
-        "bytes_out",  # to consumers
-        "records_out",
-        "replication_bytes_in",  # from the leader
-        "replication_bytes_out",  # to followers
-        "disk_read_bytes",  # were not in the page cache
-    ),
+    {
+        "disk": "index of its log directory",
+        "leader": "1: this broker leads it",
+        "leader_epoch": "that this broker knows",
+        "replicas": "of the partition",
+        "in_sync_replicas": "as committed",
+        "in_sync_lag": "of the leader: records that the last of the in-sync replicas lacks",
+        "lag": "of a follower: records that it lacked at its last fetch",
+        "size_bytes": "of its log",
+        "log_start_offset": "-1: its log is not open",
+        "log_end_offset": "the same",
+        "high_watermark": "that this broker knows",
+        "bytes_in": "of record batches, from producers",
+        "records_in": "in them",
+        "bytes_out": "of record batches, to consumers",
+        "records_out": "offsets that consumers have got; of a compacted log, those that are gone count too",
+        "replication_bytes_in": "from the leader",
+        "replication_bytes_out": "to followers",
+        "disk_read_bytes": "that were not in the page cache",
+    },
 )
 CLIENTS: Final = Block(
     4,
     "clients",
+    "Who is or was connected, by principal, client id and address; the software as the latest connection has said.",
     ("principal", "client_id", "address", "software_name", "software_version"),
-    ("connections", "requests", "bytes_in", "bytes_out"),
+    {
+        "connections": "open now",
+        "requests": "that came",
+        "bytes_in": "of requests, with their lengths, before TLS",
+        "bytes_out": "of answers, likewise",
+    },
 )
 GROUPS: Final = Block(
     5,
     "groups",
+    "Groups that are coordinated here.",
     ("group_id", "type", "protocol_type"),
-    ("state", "members", "coordinator_partition"),
+    {
+        "state": "0: another one; 1: Empty; 2: PreparingRebalance; 3: CompletingRebalance; 4: Stable; 5: Dead; "
+        "6: Assigning; 7: Reconciling",
+        "members": "that it has now",
+        "coordinator_partition": "of `__consumer_offsets`",
+    },
 )
 BLOCKS: Final = (BROKER, DISKS, LANES, PARTITIONS, CLIENTS, GROUPS)
 GROUP_STATES: Final = (
