@@ -22,3 +22,13 @@ PLAN_CONFLICTS_MAX = 10
 """Conflicts between rules that are worked out; of further unmet rules only the violation is said."""
 PLAN_CONFLICT_REPLICAS_MAX = 200
 """Replicas of a broker over its capacity that are looked at for what forbids them to leave."""
+TELEMETRY_FRAME_MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of a broker's telemetry as it comes; a larger frame is refused."""
+TELEMETRY_UNPACKED_MAX_BYTES = 64 * 1024 * 1024
+"""The same decompressed: 100,000 replicas with numbers of eight bytes take 15 MiB."""
+TELEMETRY_SECTIONS_MAX = 2_000
+"""Sections of a frame; a broker has one or two for each thousand rows."""
+TELEMETRY_COLUMNS_MAX = 256
+"""Columns, or fields of names, of a section, those of newer brokers included."""
+TELEMETRY_VALUES_MAX = 8 * 1024 * 1024
+"""Values of a frame, each of which takes 8 bytes here; 100,000 replicas have 1.8 million."""

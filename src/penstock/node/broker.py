@@ -3,8 +3,7 @@
 The shell (`server`) or the simulator calls `start`, `connected`, `received`, `disconnected`, `operation_completed`,
 `operation_failed`, `operation_broke` and `tick`. After one or more of these it calls `take_effects` and carries out the
 effects in order. All appends to a log between two calls of `take_effects` become one write, so a shell first passes on
-all frames that one turn of its loop has received. Nothing here waits, reads a clock or opens a file, except that
-`start` reads the small files that identify the node.
+all frames that one turn of its loop has received. Nothing here waits, reads a clock or, but for `start`, opens a file.
 
 Handlers get the broker as `node`. They use `state` (settings and committed metadata), `scheduler` (time, timers, long
 work), `gate`, `quorum`, `controller`, `coordinators`, `logs`, `replicas` (the partitions that this node leads),
@@ -53,7 +52,7 @@ from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.machine import NodeMachine
 from penstock.node.mechanisms import mechanisms_of
-from penstock.node.metrics import Sample, TopicMetrics
+from penstock.node.metrics import Sample
 from penstock.node.node_samples import node_samples
 from penstock.node.opening import opening
 from penstock.node.outgoing import Outgoing, Peer
@@ -67,6 +66,7 @@ from penstock.node.replication import Replication
 from penstock.node.request import Handler, Served
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
+from penstock.node.telemetry.telemetry import Telemetry
 from penstock.node.turns import CountedWork
 from penstock.node.verification import Verifier
 from penstock.protocol.api import ApiKey
@@ -177,7 +177,7 @@ class Broker(NodeMachine):
             client_metrics=ClientMetrics(state, scheduler),
             audit=audit,
         )
-        self.topic_metrics = TopicMetrics()
+        self.telemetry = Telemetry(self.replication.traffic)
         self.fetches = Fetches(
             state,
             scheduler,
@@ -186,7 +186,7 @@ class Broker(NodeMachine):
             self.replicas,
             throttles=self.replication.throttles,
             quotas=client_quotas,
-            topic_metrics=self.topic_metrics,
+            telemetry=self.telemetry,
             partition_error=self.replication.partition_error,
         )
         self.lifecycle = Lifecycle(
@@ -421,7 +421,7 @@ class Broker(NodeMachine):
 
     def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
         for topic in delta.deleted_topics.values():
-            self.topic_metrics.forget(topic.name)
+            self.telemetry.topic_deleted(topic)
         self.fetches.sessions.capacity = self.settings.max_incremental_fetch_session_cache_slots
         if any(changed.partitions for changed in delta.topics.values()):
             answer_followers(self.fetches, now_ms)

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.config.server import Settings
 from penstock.errors import NotResident
+from penstock.log.disk import FileSlice
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.limits import CONNECTION_SHARE_MS
 from penstock.node.login import Login
+from penstock.node.telemetry.client_counters import ClientCounters
 from penstock.quota.usages import Usage
 from penstock.security.authorizer import ANONYMOUS, Principal
 from penstock.security.certificates import Shown
@@ -79,6 +81,7 @@ class Connection:
         time_usage: what the work of its latest request counts for, if its client may take the loop's time only so much.
         shown: the peer's certificate; kept where a login is followed by a function that names principals.
         unproven: a client has shown no credentials of any kind, whatever principal a function has given it.
+        traffic: counts for whose connection it is (`penstock.node.telemetry.clients`).
         login: where the login stands, on a listener that asks for one; None: there is none.
     """
 
@@ -97,6 +100,7 @@ class Connection:
     time_usage: Usage | None = None
     software_name: str = ""
     software_version: str = ""
+    traffic: ClientCounters = field(default_factory=ClientCounters)
     in_flight: deque[InFlight] = field(default_factory=deque)
     waiting: deque[memoryview] = field(default_factory=deque)
     work: deque[Work] = field(default_factory=deque)
@@ -141,6 +145,9 @@ class Connection:
                 chunks = chunks.write()
             if chunks:
                 effects.append(Send(self.id, chunks))
+                traffic = self.traffic
+                for chunk in chunks:
+                    traffic.bytes_out += chunk.length if type(chunk) is FileSlice else len(chunk)  # type: ignore[arg-type]
         if self.paused and self._has_room():
             self.paused = False
             if not self.muted_until_ms:

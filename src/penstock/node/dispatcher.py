@@ -57,6 +57,8 @@ from penstock.node.request import (
 )
 from penstock.node.scheduler import Scheduler
 from penstock.node.steps import let_go
+from penstock.node.telemetry.clients import Clients
+from penstock.node.telemetry.disk_reads import DiskReads
 from penstock.node.turns import Turns
 from penstock.protocol.api import API_BY_NUMBER, ApiKey
 from penstock.protocol.codec import decode, decode_steps
@@ -93,7 +95,11 @@ class Changes(Protocol):
 
 
 class Dispatcher:
-    """Executes frames of connections. `cold_reads`: how often data was not in memory."""
+    """Executes frames of connections.
+
+    Attributes: `cold_reads`: how often data was not in memory; `disk_reads`: how many bytes of which logs. `clients`:
+    what whose connections have sent and got.
+    """
 
     def __init__(
         self,
@@ -152,6 +158,8 @@ class Dispatcher:
             unreadable=self._unreadable,
         )
         self.cold_reads = 0
+        self.disk_reads = DiskReads()
+        self.clients = Clients()
         self._waiting_for_controller: dict[int, Request[Any]] = {}
         self._sequence = 0
 
@@ -169,23 +177,30 @@ class Dispatcher:
         if not connection.in_line and (connection.login is None or connection.login.state is LoginState.DONE):
             try:
                 header, _ = decode_request_header(frame)
-                self.turns.tenants.named(connection, header.client_id)
+                self._named(connection, header.client_id)
             except Exception as error:
                 self._unreadable(connection, error)
                 return False
         return True
+
+    def _named(self, connection: Connection, client_id: str | None) -> None:
+        """A connection has said who it is: in whose turn it executes, and for whom it counts."""
+        self.turns.tenants.named(connection, client_id)
+        self.clients.named(connection, client_id)
 
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Decodes one frame and runs its handler."""
         now_ms = self._scheduler.now_ms
         login = connection.login
         if login is not None and self._scheduler.wall.elapsed(now_ms) >= login.until_ms:
+            connection.traffic.came(len(frame))
             self.logins.received(connection, login, frame)
             return
         try:
             header, position = decode_request_header(frame)
             if header.client_id != connection.named:
-                self.turns.tenants.named(connection, header.client_id)
+                self._named(connection, header.client_id)
+            connection.traffic.came(len(frame))
             handler = self.served[connection.listener].get(header.api_key)
             version = header.api_version
             if handler is None:
@@ -438,6 +453,7 @@ class Dispatcher:
             self._scheduler.when_open(missing, go_on)
             return
         self.cold_reads += 1
+        self.disk_reads.count(missing.path, missing.length)
         waiter, tenant = Waiter(go_on, broke, self._read_failed), self.turns.tenants.of(connection)
         self._scheduler.emit(Run(ColdRead(missing, waiter, connection.id, tenant)))
 
@@ -559,6 +575,7 @@ class Dispatcher:
         self.exit.forget(connection)
         self.turns.forget(connection)
         self.client_metrics.forget(connection)
+        self.clients.left(connection)
         for request in connection.in_flight:
             if not request.done:
                 self.exit.lost(request)

@@ -31,11 +31,11 @@ from penstock.node.fetch_answers import (
 )
 from penstock.node.gate import Gate
 from penstock.node.leaders import current_leader, endpoints_of
-from penstock.node.metrics import TopicMetrics
 from penstock.node.request import AGAIN, LATER, Outcome, Request
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.steps import Pace, Stepped
+from penstock.node.telemetry.telemetry import Telemetry
 from penstock.node.throttles import ReplicationThrottles
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_request import FetchRequest
@@ -88,7 +88,7 @@ class Fetches:
         *,
         throttles: ReplicationThrottles,
         quotas: ClientQuotas,
-        topic_metrics: TopicMetrics,
+        telemetry: Telemetry,
         partition_error: Callable[[str, str, int, Exception, int], ErrorCode],
     ) -> None:
         self.state = state
@@ -98,7 +98,8 @@ class Fetches:
         self.replicas = replicas
         self.throttles = throttles
         self.quotas = quotas
-        self.topic_metrics = topic_metrics
+        self.topic_metrics = telemetry.topics
+        self.traffic = telemetry.traffic
         self.partition_error = partition_error
         slots = state.settings.max_incremental_fetch_session_cache_slots
         self.sessions = SessionCache(slots, scheduler.random)
@@ -372,6 +373,7 @@ class Fetch:
         limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
         found = log.read(offset, limit_bytes, upper_offset, at_least_one=first)
         if found.size_bytes:
+            subscription.next_offset = found.next_offset
             put_records(data, log, offset, found)
         return data
 
@@ -553,6 +555,13 @@ class Fetch:
             counters.fetches += 1
             counters.bytes_out += size_bytes
             counters.failed_fetches += answer.error_code != 0
+            if size_bytes:
+                traffic = self.fetches.traffic.of(subscription.topic, subscription.index)
+                if self.consumer:
+                    traffic.bytes_out += size_bytes
+                    traffic.records_out += subscription.next_offset - subscription.fetch_offset
+                else:
+                    traffic.replication_bytes_out += size_bytes
 
     def count_throttled(self, served: list[Subscription], now_ms: int) -> None:
         """Counts what a follower gets of throttled partitions, in sync or not."""

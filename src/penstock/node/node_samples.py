@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from penstock.node.fetches import Fetches
     from penstock.node.gate import Gate
     from penstock.node.journal import Journal
-    from penstock.node.metrics import TopicMetrics
     from penstock.node.outgoing import Outgoing
     from penstock.node.purgatory import Purgatory
     from penstock.node.quorum import Quorum
     from penstock.node.replication import Replication
     from penstock.node.state import NodeState
+    from penstock.node.telemetry.telemetry import Telemetry
     from penstock.node.verification import Verifier
 
 
 class Sampled(Protocol):
     """The parts of a node that have samples; `penstock.node.broker.Broker` is one."""
 
-    topic_metrics: TopicMetrics
+    telemetry: Telemetry
     dispatcher: Dispatcher
     gate: Gate
     state: NodeState
@@ -76,7 +76,7 @@ def node_samples(node: Sampled) -> Steps:
     """The samples in steps: None where a caller may serve others, whereupon the node may change. Samples of one name
     follow each other.
     """
-    yield from node.topic_metrics.samples()
+    yield from node.telemetry.topics.samples()
     yield from login_samples(node.dispatcher.logins.counters)
     yield from node.gate.denials.samples()
     yield from request_samples(node.dispatcher.exit.counters.values(), node.now_ms)

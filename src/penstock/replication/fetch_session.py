@@ -82,6 +82,7 @@ class Subscription:
         fetch_offset, max_bytes, leader_epoch, last_fetched_epoch, follower_log_start_offset: the request's.
         seen_bytes: the partition's `written_bytes` (of a replica) or `readable_bytes` when a fetch last looked.
         high_watermark, log_start_offset: as last sent; -1 has the partition sent in any case.
+        next_offset: where the client goes on after the records that were found last.
     """
 
     __slots__ = (
@@ -94,6 +95,7 @@ class Subscription:
         "leader_epoch",
         "log_start_offset",
         "max_bytes",
+        "next_offset",
         "number",
         "partition",
         "seen_bytes",
@@ -112,6 +114,7 @@ class Subscription:
         self.partition: Readable | None = None
         self.fetch_offset = 0
         self.max_bytes = 0
+        self.next_offset = 0
         self.seen_bytes = 0
         self.leader_epoch = -1
         self.last_fetched_epoch = -1

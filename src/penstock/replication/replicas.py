@@ -10,7 +10,7 @@ high watermark, which the log manager keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 from uuid import UUID
 
@@ -182,6 +182,11 @@ class Replicas:
         assert found is not None
         directory_id = found.partitions[index].directory(self.node_id)
         self._logs().create([ReplicaRequest(topic, index, found.id, directory_id, is_new=False)], now_ms)
+
+    @property
+    def led(self) -> Mapping[tuple[str, int], Partition]:
+        """The led partitions that something has used, by topic and index."""
+        return self._partitions
 
     def leading(self) -> Iterable[Partition]:
         """The led partitions that something has used."""

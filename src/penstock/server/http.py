@@ -1,8 +1,9 @@
-"""The HTTP endpoint of a node: GET /metrics (Prometheus), /healthz (the process works), /readyz (the node serves).
+"""The HTTP endpoint of a node: GET /metrics (Prometheus), /telemetry (a frame of `penstock.protocol.telemetry`),
+/healthz (the process works), /readyz (the node serves).
 
 HTTP/1.1 as far as that needs: one GET for each connection, with bounds on its head and its time. With TLS, a connection
 gets the certificate that is current when it comes; its handshake is on the loop, in steps of a millisecond or two, so
-there are few connections at a time. With a token, /metrics is for those who send it; probes need none.
+there are few connections at a time. With a token, /metrics and /telemetry are for those who send it; probes need none.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 logger = events("server.http")
 
 PLAIN = "text/plain; charset=utf-8"
+BYTES = "application/octet-stream"
+FOR_TOKENS = ("/metrics", "/telemetry")
 REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -53,7 +56,8 @@ class HttpEndpoint:
     """Serves `samples()` as metrics, and `ready()` as readiness, with lines of `notes()` about what is still under way.
 
     `report` gets the errors of these. `context`: TLS for the next connection; None: there is no TLS. `token`: what
-    `Authorization: Bearer` must be for the metrics.
+    `Authorization: Bearer` must be for the metrics. `telemetry`: makes the answer to the query of /telemetry, in steps;
+    raises ValueError, in a sentence, for a query that it does not understand. None: there is no /telemetry.
     """
 
     def __init__(
@@ -65,12 +69,14 @@ class HttpEndpoint:
         *,
         context: Callable[[], ssl.SSLContext] | None = None,
         token: str | None = None,
+        telemetry: Callable[[str], Generator[object, None, bytes]] | None = None,
     ) -> None:
         self._samples = samples
         self._ready = ready
         self._report = report
         self._notes = notes
         self._context = context
+        self._telemetry = telemetry
         self._token = None if token is None else token.encode()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -125,11 +131,11 @@ class HttpEndpoint:
         method, target, _ = words
         if method not in ("GET", "HEAD"):
             return response(405, "only GET\n")
-        path = target.split("?", 1)[0]
-        if path == "/metrics" and not self._may_see_metrics(head):
+        path, _, query = target.partition("?")
+        if path in FOR_TOKENS and not self._may_see_metrics(head):
             return response(401, "the token is missing or wrong (penstock.metrics.token)\n")
         try:
-            answer = await self._get(path)
+            answer = await self._get(path, query)
         except Exception as error:
             self._report(f"GET {path}", error)
             answer = response(500, "a bug; see the log\n")
@@ -145,17 +151,34 @@ class HttpEndpoint:
                 return scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), self._token)
         return False
 
-    async def _get(self, path: str) -> Sequence[bytes]:
+    async def _get(self, path: str, query: str) -> Sequence[bytes]:
         if path == "/metrics":
             async with self._gathering:
                 return response_of(200, await self._metrics(), CONTENT_TYPE)
+        if path == "/telemetry" and self._telemetry is not None:
+            return await self._frame(self._telemetry, query)
         if path == "/healthz":
             return response(200, "ok\n")
         if path == "/readyz":
             ready = self._ready()
             lines = ["ready" if ready else "not ready", *self._notes()]
             return response(200 if ready else 503, "".join([f"{line}\n" for line in lines]))
-        return response(404, "there are /metrics, /healthz and /readyz\n")
+        there_are = "/metrics, /healthz" if self._telemetry is None else "/metrics, /telemetry, /healthz"
+        return response(404, f"there are {there_are} and /readyz\n")
+
+    async def _frame(self, telemetry: Callable[[str], Generator[object, None, bytes]], query: str) -> Sequence[bytes]:
+        """A frame of telemetry. Other tasks have their turn after each step."""
+        try:
+            steps = telemetry(query)
+        except ValueError as error:
+            return response(400, f"{error}\n")
+        async with self._gathering:
+            try:
+                while True:
+                    next(steps)
+                    await asyncio.sleep(0)
+            except StopIteration as ended:
+                return response_of(200, [ended.value], BYTES)
 
     async def _metrics(self) -> Sequence[bytes]:
         """All samples as text. On a large node that is long work: other tasks have their turn every METRICS_STEP_MS."""

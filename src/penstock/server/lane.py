@@ -92,6 +92,9 @@ class Lane:
     Parameters: `disk`, the blocking disk of the directory, or None for a lane whose operations need none;
     `completions`, for the threads' outcomes; `threads`, how many to use at most (they start when first needed);
     `workers`, for the tasks of operations, if there are any; `clock_s`, a monotonic clock in seconds.
+
+    Attributes: `appends` and `reads` of the disk that have ended, on the loop or a thread, the bytes that were to be
+    read, and the time that they took there.
     """
 
     def __init__(
@@ -108,6 +111,8 @@ class Lane:
         self.directory = directory
         self.inline_operations = 0
         self.lane_operations = 0
+        self.appends = self.reads = self.read_bytes = 0
+        self.append_s = self.read_s = 0.0
         self._disk: Any = disk
         self._completions = completions
         self._workers = workers
@@ -149,6 +154,8 @@ class Lane:
                 self.inline_operations += 1
                 waits = times_waited()
                 outcome = self._execute(operation, operation.run, began_s)
+                self.appends += 1
+                self.append_s += outcome.elapsed_s
                 if outcome.elapsed_s > LANE_SLOW_S and times_waited() != waits:
                     self._slow(outcome)
                 return outcome
@@ -161,9 +168,17 @@ class Lane:
 
     def heard(self, outcome: Outcome) -> None:
         """Takes an outcome of the threads from the loop; the order's next run may start."""
-        order = outcome.operation.order
-        if outcome.operation.inline and outcome.elapsed_s * 1000 > LANE_STILL_SLOW_MS:
-            self._slow(outcome)
+        operation = outcome.operation
+        order = operation.order
+        if operation.inline:
+            self.appends += 1
+            self.append_s += outcome.elapsed_s
+            if outcome.elapsed_s * 1000 > LANE_STILL_SLOW_MS:
+                self._slow(outcome)
+        elif operation.size_bytes:
+            self.reads += 1
+            self.read_bytes += operation.size_bytes
+            self.read_s += outcome.elapsed_s
         self._running[order] -= 1
         if not self._running[order]:
             del self._running[order]

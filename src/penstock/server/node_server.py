@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -118,6 +118,10 @@ class NodeServer(ABC):
         """A line for each log directory with logs that are still to be recovered."""
         return ()
 
+    def telemetry(self) -> Callable[[str], Generator[object, None, bytes]] | None:
+        """What makes a frame of telemetry, see `server.http`; None for a node that has none."""
+        return None
+
     def _turn_ended(self) -> None:  # noqa: B027 - not every node has something to do
         """Called after each turn of the shell."""
 
@@ -216,6 +220,7 @@ class NodeServer(ABC):
             self.recoveries,
             context=partial(tls.context, listener) if listener else None,
             token=settings.penstock_metrics_token,
+            telemetry=self.telemetry(),
         )
         self.http_address = await self._http.start(settings.penstock_metrics_listener)
 

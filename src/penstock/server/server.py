@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from penstock.log.events import LogEvent
 from penstock.metadata.image import Endpoint as RegisteredEndpoint
 from penstock.node.broker import Broker
 from penstock.node.handlers import registry
+from penstock.node.telemetry.pull import pull
 from penstock.server.directories import Directories
 from penstock.server.entrance import connection_limits
 from penstock.server.issuer_keys import IssuerKeys
@@ -36,6 +37,7 @@ from penstock.server.node_server import NodeServer, work_ms
 from penstock.server.pace import Pace
 from penstock.server.plugging import plugged_of
 from penstock.server.shell import Shell
+from penstock.server.telemetry import MachineLook, asked_in
 from penstock.server.tls import Tls
 from penstock.server.workers import Workers
 
@@ -109,6 +111,10 @@ class Server(NodeServer):
     def node_samples(self) -> Iterator[Sample | None]:
         yield from self.broker.metrics_in_steps()
 
+    def telemetry(self) -> Callable[[str], Generator[object, None, bytes]]:
+        """Makes the frame of telemetry for a query of `/telemetry`."""
+        return lambda query: pull(self.broker, *asked_in(query))
+
     def _open(self) -> None:
         settings = self.settings
         limits = ShellLimits.of(settings, descriptor_limit())
@@ -146,6 +152,7 @@ class Server(NodeServer):
             transport_of=tls.transport,
         )
         self.shell.entrance.configure(connection_limits(settings))
+        broker.telemetry.machine = MachineLook(self.shell, self._directories.all)
         self._issuer_keys = IssuerKeys(lambda: broker.settings, broker.dispatcher.logins.ring)
         self._watch_stores(tls)
         self._started = True

@@ -22,6 +22,7 @@ from penstock.log.disk import Disk, Operation
 from penstock.node.effects import Effect, LetIn, PauseReading, ResumeReading, Run, Send
 from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.node.login_steps import LOGIN_LANE
+from penstock.node.telemetry.disk_reads import DiskReads
 from penstock.protocol.frames import foreign_protocol
 from penstock.security.certificates import Shown, subject_of
 from penstock.security.stores.der import DerError
@@ -74,6 +75,7 @@ class Shell:
         receiver, largest_bytes, answers_pause: of clients, see `connection.Side`.
         turn_seconds: how long the loop's turns took, each from its first callback to the end of its effects.
         entrance: where connections of clients come in.
+        disk_reads: bytes of logs that had to be read when they were sent.
         workers: for the lanes' tasks, if there are any.
         broken: the bug that stopped the node; None while there is none.
     """
@@ -104,6 +106,7 @@ class Shell:
         self.connections: dict[int, SocketConnection] = {}
         self.links = Links(self)
         self.unsent_pieces_bytes = 0
+        self.disk_reads = DiskReads()
         self.turn_seconds = Histogram()
         self.entrance = Entrance(self, limits.rate_windows, limits.connections_max)
         self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
@@ -242,6 +245,7 @@ class Shell:
         """Runs a writer's read in its directory's lane, in the turn of whom it is for."""
         if isinstance(operation, ReadPiece):
             operation.tenant = self.node.tenant_of(operation.number)
+            self.disk_reads.count(operation.piece.path, operation.size_bytes)
         self._run(operation)
 
     def resident_disk(self, directory: int) -> SliceDisk:

@@ -22,6 +22,7 @@ from penstock.protocol.messages.describe_delegation_token_request import Describ
 from penstock.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from penstock.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from penstock.protocol.messages.own.describe_quota_usage_request import DescribeQuotaUsageRequest
+from penstock.protocol.messages.own.describe_telemetry_request import DescribeTelemetryRequest
 from penstock.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from penstock.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
@@ -80,6 +81,7 @@ VALID_OF_SECURITY: Mapping[ApiKey, Callable[[], Message]] = {
         entries=[quota_entry({"user": "quiet", "client-id": None}, request_percentage=5000.0)]
     ),
     ApiKey.DESCRIBE_QUOTA_USAGE: lambda: DescribeQuotaUsageRequest(components=[]),
+    ApiKey.DESCRIBE_TELEMETRY: DescribeTelemetryRequest,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda: DescribeUserScramCredentialsRequest(users=None),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda: AlterUserScramCredentialsRequest(
         deletions=[], upsertions=[ScramCredentialUpsertion(**USER)]

@@ -152,6 +152,7 @@ EXCUSED: dict[str, str] = {
     "log/test_log_compaction_tester.py": "Kafka's LogCompactionTester takes no client properties",
     "transactions/test_copier.py": "Kafka's TransactionalMessageCopier takes no client properties",
     "client_metrics/": "the table of decisions has who may push, and change and see subscriptions",
+    "node/test_telemetry.py": "its clients are counted as who they are",
     "quotas/": "its clients are counted as who they are: one of its tests has users with SASL",
     "metadata/test_client_quotas_beside_kafka.py": "the table of decisions has who may set quotas",
     "tools/test_quota_tools.py": "the table of decisions has who may set quotas",

@@ -45,6 +45,7 @@ def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: in
         if not all(NAME_OR_VERSION.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         request.connection.software_name, request.connection.software_version = names
+        node.dispatcher.clients.introduced(request.connection)
     return kept_answer(node, request, own=request.version >= 3 and body.client_software_name == SOFTWARE_NAME)
 
 

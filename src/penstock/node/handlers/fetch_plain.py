@@ -46,7 +46,7 @@ def plain_answer(fetches: Fetches, request: Request[FetchRequest], now_ms: int) 
     found = read(partition, wanted.fetch_offset, limit_bytes, committed=committed)
     if found is None:
         return None
-    data, size_bytes = found
+    data, size_bytes, next_offset = found
     if size_bytes < min(body.min_bytes, max_bytes) and now_ms < request.arrived_ms + body.max_wait_ms:
         return None
     fetches.gate.allowed(request, READ_TOPIC, name)
@@ -57,11 +57,18 @@ def plain_answer(fetches: Fetches, request: Request[FetchRequest], now_ms: int) 
     counters = fetches.topic_metrics.of(name)
     counters.fetches += 1
     counters.bytes_out += size_bytes
+    traffic = fetches.traffic.of(name, wanted.partition)
+    traffic.bytes_out += size_bytes
+    traffic.records_out += next_offset - wanted.fetch_offset
     return FetchResponse(responses=[FetchableTopicResponse(topic=name, topic_id=topic.topic_id, partitions=[data])])
 
 
-def read(partition: Partition, offset: int, max_bytes: int, *, committed: bool) -> tuple[PartitionData, int] | None:
-    """What a consumer gets of a partition from an offset on, and how many bytes; None for nothing, or an error."""
+def read(
+    partition: Partition, offset: int, max_bytes: int, *, committed: bool
+) -> tuple[PartitionData, int, int] | None:
+    """What a consumer gets of a partition from an offset on, how many bytes, and where it goes on; None for nothing, or
+    an error.
+    """
     log, stable_offset = partition.log, partition.last_stable_offset
     upper_offset = stable_offset if committed else partition.high_watermark
     if not log.log_start_offset <= offset < upper_offset:
@@ -79,4 +86,4 @@ def read(partition: Partition, offset: int, max_bytes: int, *, committed: bool) 
         put_records(data, log, offset, found)
     except Exception:  # whatever it is, `Fetch.look` meets it, too, and says or reads what has to be
         return None
-    return data, found.size_bytes
+    return data, found.size_bytes, found.next_offset

@@ -314,10 +314,13 @@ class Produce:
         slot.base_offset = prepared.base_offset
         slot.log_append_time_ms = prepared.timestamp_ms
         slot.log_start_offset = partition.log.log_start_offset
-        counters = self.node.topic_metrics.of(partition.topic)
+        counters = self.node.telemetry.topics.of(partition.topic)
         counters.produces += 1
         counters.bytes_in += header.size_bytes
         counters.messages_in += header.record_count
+        traffic = self.node.replication.traffic.of(partition.topic, partition.index)
+        traffic.bytes_in += header.size_bytes
+        traffic.records_in += header.record_count
         if not self.outstanding:
             return  # it has been too late for a while
         if self.acks == ACKS_ALL and partition.isr.followers:
@@ -334,7 +337,7 @@ class Produce:
         ]
         if why.code not in NO_LOG_START:
             slot.log_start_offset = partition.log.log_start_offset
-        counters = self.node.topic_metrics.of(partition.topic)
+        counters = self.node.telemetry.topics.of(partition.topic)
         counters.produces += 1
         counters.failed_produces += 1
         self.fail(slot, why.code, partition.topic, now_ms)

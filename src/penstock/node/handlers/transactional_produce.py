@@ -274,7 +274,7 @@ class Verifying:
         self, partition: Partition, slot: PartitionProduceResponse, code: ErrorCode, message: str, now_ms: int
     ) -> None:
         slot.error_message = message or None
-        counters = self._produce.node.topic_metrics.of(partition.topic)
+        counters = self._produce.node.telemetry.topics.of(partition.topic)
         counters.produces += 1
         counters.failed_produces += 1
         self._produce.fail(slot, code, partition.topic, now_ms)

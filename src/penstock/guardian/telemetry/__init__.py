@@ -1,0 +1,1 @@
+"""Reads what brokers tell of themselves: frames (`decode.py`), and what they add up to (`view.py`). Pure."""
