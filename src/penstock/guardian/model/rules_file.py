@@ -20,6 +20,7 @@ from penstock.guardian.plan.model import Model
 from penstock.guardian.plan.rules import Capacity, Flight, Goals, Rules
 
 CAPACITY_MAX = 1.0
+CAPACITY_MIN = 1e-6
 WITHIN_MAX = 1.0
 NUMBER_MAX = 1e9
 """Prices; far more than anything is worth, and nothing that is counted with it becomes infinite."""
@@ -47,7 +48,7 @@ def rules_of(document: Any, model: Model) -> Rules:
     given = checked(document, "the file", [each.name for each in fields(Rules)])
     topics, brokers = set(model.topics), set(model.brokers.ids.tolist())
     readers: dict[str, Callable[[Any, str], Any]] = {
-        "capacity": lambda value, name: Capacity(**numbers(value, name, Capacity, CAPACITY_MAX)),
+        "capacity": capacity,
         "goals": goals,
         "racks": lambda value, name: typed(value, name, bool, "true or false"),
         "hosts": lambda value, name: typed(value, name, bool, "true or false"),
@@ -60,9 +61,17 @@ def rules_of(document: Any, model: Model) -> Rules:
         "drained": lambda value, name: broker_ids(value, brokers, name),
         "pinned": lambda value, name: by_topic(value, name, topics, lambda ids, at: broker_ids(ids, brokers, at)),
         "leaders_per_broker_min": lambda value, name: by_topic(value, name, topics, count),
-        "in_flight": lambda value, name: tuple(flight(each, model, brokers) for each in listed(value, name)),
+        "in_flight": lambda value, name: flights(value, name, model, brokers),
     }
     return Rules(**{name: readers[name](value, name) for name, value in given.items()})
+
+
+def capacity(value: Any, name: str) -> Capacity:
+    found = numbers(value, name, Capacity, CAPACITY_MAX)
+    for key, share in found.items():
+        if share < CAPACITY_MIN:
+            raise ConfigError(f"{name}.{key} = {share:g}; it must be at least {CAPACITY_MIN:g}")
+    return Capacity(**found)
 
 
 def goals(value: Any, name: str) -> Goals:
@@ -129,6 +138,17 @@ def broker_ids(value: Any, brokers: set[int], name: str) -> tuple[int, ...]:
     return tuple(known(each, brokers, name, "broker") for each in listed(value, name))
 
 
+def flights(value: Any, name: str, model: Model, brokers: set[int]) -> tuple[Flight, ...]:
+    """The partitions that are being moved, each once."""
+    found = tuple(flight(each, model, brokers) for each in listed(value, name))
+    seen: set[tuple[str, int]] = set()
+    for each in found:
+        if (each.topic, each.partition) in seen:
+            raise ConfigError(f"{name} has {each.topic}-{each.partition} twice")
+        seen.add((each.topic, each.partition))
+    return found
+
+
 def flight(value: Any, model: Model, brokers: set[int]) -> Flight:
     """A partition that is being moved. `log_dirs` says nothing here: room is kept on all disks of a broker."""
     entry = checked(value, "in_flight", ("topic", "partition", "replicas", "log_dirs"))
@@ -138,4 +158,7 @@ def flight(value: Any, model: Model, brokers: set[int]) -> Flight:
     topic = known(entry["topic"], model.topics, "in_flight", "topic")
     numbers_of = set(model.number[model.topic == model.topics.index(topic)].tolist())
     number = known(entry["partition"], numbers_of, "in_flight", f"partition of {topic}")
-    return Flight(topic, number, broker_ids(entry["replicas"], brokers, "in_flight"))
+    replicas = broker_ids(entry["replicas"], brokers, "in_flight")
+    if len(set(replicas)) < len(replicas):
+        raise ConfigError(f"in_flight: {topic}-{number} has a broker twice in {list(replicas)}")
+    return Flight(topic, number, replicas)

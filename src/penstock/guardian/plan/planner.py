@@ -31,6 +31,7 @@ from penstock.guardian.plan.columns import (
     LEAVES,
     RACK,
     RACKS_WANTED,
+    SPREAD_USED,
     TAKES,
 )
 from penstock.guardian.plan.model import Array, Model
@@ -89,10 +90,19 @@ def search(model: Model, rules: Rules, seed: int) -> Search:
         repair(state, model, rules)
         rounds += balance(state)
     add_up(state)
+    recount_spread(state)
     broker, disk = state.replicas[:, BROKER], state.replicas[:, DISK]
     stuck = stuck[misplaced(model, rules, broker, disk)[stuck]]
     narrow, crowded = (narrow_of(state, model, *each) for each in domains(rules))
     return Search(begin, state, before, whole(state), rounds, leaving, np.unique(widened), stuck, narrow, crowded)
+
+
+def recount_spread(state: State) -> None:
+    """Fills the table of topics on brokers anew: a search that moves very much may have filled it up."""
+    state.spread_keys[:] = -1
+    state.spread_counts[:] = 0
+    state.tally[SPREAD_USED] = 0
+    count_spread(state)
 
 
 def domains(rules: Rules) -> tuple[tuple[int, bool, int], tuple[int, bool, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,6 +23,9 @@ IN_FLIGHT = "in_flight"
 LEADERS_MIN = "leaders_per_broker_min"
 ALIVE = "dead brokers and disks"
 DRAINED = "drained"
+
+NO_COPY = "no living replica"
+"""What stands against moving a partition all of whose replicas are dead; no rule that anybody sets."""
 
 FORBIDDERS = (
     SAME_BROKER,
@@ -109,4 +113,9 @@ class Rules:
 
     def document(self) -> dict[str, Any]:
         """The rules as JSON has them."""
-        return asdict(self)
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
+    def text(self) -> str:
+        """The same as one line, in which equal rules are equal texts."""
+        return json.dumps(asdict(self), sort_keys=True)

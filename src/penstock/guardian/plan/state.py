@@ -71,6 +71,8 @@ MOVE_OVERHEAD = 0.25
 """What each move costs besides its bytes, in average replicas."""
 LEADER_PRICE = 0.05
 """What a leadership costs, in average replicas."""
+NO_SHARE = 1e-12
+"""A share of so few cores, bytes or bytes a second is none: nothing is divided by it."""
 
 
 class State(NamedTuple):
@@ -309,7 +311,7 @@ def scale_of(capacity: Array, total: Array) -> Array:
     """1 / share, by column; 0 where there is no share."""
     whole = capacity.sum(axis=0)
     share = np.divide(capacity * total, whole, out=np.zeros_like(capacity), where=whole > 0)
-    return np.divide(1.0, share, out=np.zeros_like(share), where=share > 0)
+    return np.divide(1.0, share, out=np.zeros_like(share), where=share > NO_SHARE)
 
 
 def add_up(state: State) -> None:
