@@ -24,8 +24,10 @@ PLAN_SWAPS_MAX = 100
 """Pairs of replicas that are looked at for one swap."""
 PLAN_SMALL_WORK = 1_000
 """Replicas times disks up to which all moves and swaps are looked at, again and again from other beginnings."""
-PLAN_RESTARTS_MAX = 40
-"""Other beginnings from which a small model is planned again."""
+PLAN_RESTARTS_MAX = 400
+"""Other beginnings from which a small model is planned again, at most; a quarter without success are enough."""
+PLAN_RESTARTS_WORK = 40_000
+"""Replicas times disks times other beginnings, at most half a second of work; so larger models have fewer of them."""
 PLAN_CONFLICTS_MAX = 10
 """Conflicts between rules that are worked out; of further unmet rules only the violation is said."""
 PLAN_CONFLICT_REPLICAS_MAX = 200

@@ -12,7 +12,7 @@ from support.small_models import model_of
 
 from penstock.guardian.plan.document import plan
 from penstock.guardian.plan.model import Model
-from penstock.guardian.plan.rules import Capacity, Flight, Rules
+from penstock.guardian.plan.rules import Capacity, Flight, Moved, Rules
 from penstock.guardian.plan.verifier import verify
 
 LOOSE = Rules(racks=False, hosts=False)
@@ -55,6 +55,7 @@ def rules_found(model: Model, rules: Rules, by_hand: dict[str, Any]) -> set[str]
             move(0, 0, 1, [1]),
             "in_flight",
         ),
+        (model_of([((0,), 10)], [0, 0]), replace(LOOSE, moved=(Moved("t", 0, 0),)), move(0, 0, 1, [1]), "moved"),
         (
             model_of([((0,), 10), ((1,), 10)], [0, 0]),
             replace(LOOSE, leaders_per_broker_min={"t": 1}),

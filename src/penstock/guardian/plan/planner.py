@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.guardian.limits import (
     PLAN_RESTARTS_MAX,
+    PLAN_RESTARTS_WORK,
     PLAN_ROUNDS_MAX,
     PLAN_SMALL_WORK,
     PLAN_SOURCES_MAX,
@@ -158,8 +159,9 @@ def balance(state: State) -> int:
         last, score = score, whole(state)
         if steps == 0 or last - score <= WORTHWHILE_ROUND * last:
             break
-    if len(state.replicas) * int(state.disks[:, DISK_TAKES].sum()) <= PLAN_SMALL_WORK:
-        polish(state, pools_of(state), PLAN_RESTARTS_MAX)
+    work = len(state.replicas) * int(state.disks[:, DISK_TAKES].sum())
+    if work <= PLAN_SMALL_WORK:
+        polish(state, pools_of(state), min(PLAN_RESTARTS_MAX, PLAN_RESTARTS_WORK // max(work, 1)))
     return rounds
 
 

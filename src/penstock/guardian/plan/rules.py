@@ -23,6 +23,7 @@ IN_FLIGHT = "in_flight"
 LEADERS_MIN = "leaders_per_broker_min"
 ALIVE = "dead brokers and disks"
 DRAINED = "drained"
+MOVED = "moved"
 
 NO_COPY = "no living replica"
 """What stands against moving a partition all of whose replicas are dead; no rule that anybody sets."""
@@ -44,6 +45,7 @@ FORBIDDERS = (
     LEADERS_MIN,
     ALIVE,
     DRAINED,
+    MOVED,
 )
 """The rules that may forbid a move; the number of each is its bit in a mask."""
 
@@ -84,6 +86,15 @@ class Flight:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """A replica that has moved lately: its partition, and the broker where it is now."""
+
+    topic: str
+    partition: int
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of one plan.
 
@@ -96,6 +107,7 @@ class Rules:
         cordoned: brokers that take no replicas. drained: brokers that all replicas are to leave.
         leaders_per_broker_min: by topic, how many of its leaders each broker is to have at least.
         in_flight: partitions that are being moved; they are left alone, and where they go room is kept for them.
+        moved: replicas that have moved lately; they stay on their disks, unless they lie where nothing may stay.
     """
 
     capacity: Capacity = field(default_factory=Capacity)
@@ -110,6 +122,7 @@ class Rules:
     drained: Sequence[int] = ()
     leaders_per_broker_min: Mapping[str, int] = field(default_factory=dict)
     in_flight: Sequence[Flight] = ()
+    moved: Sequence[Moved] = ()
 
     def document(self) -> dict[str, Any]:
         """The rules as JSON has them."""

@@ -134,10 +134,11 @@ def state_of(model: Model, rules: Rules, seed: int) -> State:
         named[topic_at[name]] = row
     load = model.load()
     shares = Shares(model, load, takes, leaves)
+    rests = resting(model, rules) & ~leaves
     most = np.full(count, rules.replicas_per_broker_max or np.iinfo(np.int64).max, np.int64)
     replicas = np.stack(
         [model.partition, model.broker, model.disk, model.broker, model.disk, leaves,
-         np.full(model.replicas, -1), np.zeros(model.replicas)], axis=1,
+         np.full(model.replicas, -1), np.zeros(model.replicas), rests], axis=1,
     ).astype(np.int64)  # fmt: skip
     partitions = np.stack(
         [model.first[:-1], model.first[1:], model.topic, model.leader, model.leader, free,
@@ -200,6 +201,16 @@ def partitions_of(model: Model, names: list[tuple[str, int]]) -> list[int]:
     for topic, number in names:
         start, end = np.searchsorted(model.topic, [topic_at[topic], topic_at[topic] + 1])
         found.append(int(start + np.searchsorted(model.number[start:end], number)))
+    return found
+
+
+def resting(model: Model, rules: Rules) -> Array:
+    """Whether each replica has moved lately."""
+    found = np.zeros(model.replicas, np.bool_)
+    indexes = partitions_of(model, [(each.topic, each.partition) for each in rules.moved])
+    for each, p in zip(rules.moved, indexes, strict=True):
+        mine = slice(model.first[p], model.first[p + 1])
+        found[mine] |= model.brokers.ids[model.broker[mine]] == each.broker
     return found
 
 

@@ -283,6 +283,7 @@ def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
         if hit[p]:
             text = f"{partition_name(model, p)} has no living replica that could be copied"
             yield Fault(names.ALIVE, partition_name(model, p), text)
+    yield from hurried(model, rules, changed)
     ids = model.brokers.ids
     closed = dict.fromkeys(rules.cordoned, names.CORDONED) | dict.fromkeys(rules.excluded_brokers, names.EXCLUDED)
     for r in np.flatnonzero(changed) if closed else ():
@@ -295,6 +296,20 @@ def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
         if getattr(rules, rule):
             yield from narrowed(model, rules, after, rule, domain)
     yield from fuller(model, after, rules)
+
+
+def hurried(model: Model, rules: Rules, changed: Array) -> Iterator[Fault]:
+    """Replicas that move again though they have moved lately and need not leave their places."""
+    lately = {(each.topic, each.partition, each.broker) for each in rules.moved}
+    if not lately:
+        return
+    free = changed & ~off_place(model, rules, Places(model.broker, model.disk, model.leader))
+    for r in np.flatnonzero(free):
+        p = model.partition[r]
+        place = (model.topics[model.topic[p]], int(model.number[p]), int(model.brokers.ids[model.broker[r]]))
+        if place in lately:
+            text = f"{partition_name(model, p)} moves from broker {place[2]}, to which it has come lately"
+            yield Fault(names.MOVED, partition_name(model, p), text)
 
 
 def narrowed(model: Model, rules: Rules, after: Places, rule: str, domain: Array) -> Iterator[Fault]:
