@@ -6,6 +6,14 @@ MODEL_BROKERS_MAX = 20_000
 """Brokers of one model; a larger one is refused."""
 MODEL_PROBLEMS_MAX = 20
 """Problems of a model that are named at once; of the others only the number is said."""
+MODEL_NUMBER_MAX = 1e18
+"""Cores, bytes or bytes a second of one broker, disk or replica; more is refused, so that no sum becomes infinite."""
+MODEL_CAPACITY_MIN = 1e-6
+"""Cores, bytes or bytes a second below which a capacity is refused: what is used of it would become infinite."""
+PLAN_FILE_BYTES_MAX = 1 << 30
+"""Bytes of a file with a plan; a larger one is refused. A plan of a million moves has some 400 MB."""
+PLAN_FAULTS_SHOWN = 20
+"""Faults of a plan that are named at once; of the others only the number is said."""
 PLAN_ROUNDS_MAX = 12
 """Rounds over all brokers; a plan usually ends after three, when a round has found nothing more that is worth it."""
 PLAN_TARGETS_MAX = 24
@@ -16,8 +24,10 @@ PLAN_SWAPS_MAX = 100
 """Pairs of replicas that are looked at for one swap."""
 PLAN_SMALL_WORK = 1_000
 """Replicas times disks up to which all moves and swaps are looked at, again and again from other beginnings."""
-PLAN_RESTARTS_MAX = 40
-"""Other beginnings from which a small model is planned again."""
+PLAN_RESTARTS_MAX = 400
+"""Other beginnings from which a small model is planned again, at most; a quarter without success are enough."""
+PLAN_RESTARTS_WORK = 40_000
+"""Replicas times disks times other beginnings, at most half a second of work; so larger models have fewer of them."""
 PLAN_CONFLICTS_MAX = 10
 """Conflicts between rules that are worked out; of further unmet rules only the violation is said."""
 PLAN_CONFLICT_REPLICAS_MAX = 200

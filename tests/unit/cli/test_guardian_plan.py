@@ -57,6 +57,41 @@ def test_a_plan_as_json_is_kafka_reassign_partitions_file_and_more(
     assert capsys.readouterr().out == text, "the same seed gives the same plan"
 
 
+def test_a_plan_in_a_file_is_checked(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def checked(text: str, *words: str) -> tuple[int, str]:
+        path.write_text(text)
+        code = main(["guardian", "plan", "check", str(path), "--model", str(model), *words])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    path = tmp_path / "plan.json"
+    given = rules(tmp_path, '{"cordoned": [5]}')
+    assert main(["guardian", "plan", "--model", str(model), "--rules", given, "--json"]) == 0
+    text = capsys.readouterr().out
+    code, said = checked(text)
+    assert code == 0
+    assert "is sound: " in said
+    assert checked(text, "--rules", given, "--json") == (0, '{\n  "sound": true,\n  "faults": []\n}\n')
+    code, said = checked(text, "--rules", rules(tmp_path, "{}"))
+    assert (code, "the plan was made for other rules" in said) == (1, True)
+    code, said = checked(text.replace('"kind": "leader"', '"kind": "disk"', 1), "--json")
+    assert (code, json.loads(said)["sound"]) == (1, False)
+    for odd, words in (("{", "is no JSON"), ('{"a": NaN}', "NaN is no number"), ("[" * 100_000, "is no JSON")):
+        code, said = checked(odd)
+        assert code == 1
+        assert words in said
+    for odd in ("{}", "[]", "3", '{"rules": {}}'):
+        code, said = checked(odd)
+        assert code == 1
+        assert said.startswith("shape: the plan")
+    code, said = checked('{"rules": {"drai": [1]}}')
+    assert code == 1
+    assert "did you mean drained?" in said
+    path.unlink()
+    assert main(["guardian", "plan", "check", str(path), "--model", str(model)]) == 1
+    assert "No such file" in capsys.readouterr().err
+
+
 def test_what_a_model_has(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["guardian", "model", "check", str(model)]) == 0
     assert "is sound: 6 brokers, 3 racks, 12 disks, 2 topics, 12 partitions, 36 replicas" in capsys.readouterr().out
@@ -80,6 +115,7 @@ def test_files_and_words_that_are_wrong(model: Path, tmp_path: Path, capsys: pyt
         return captured.err
 
     planning = ("plan", "--model", str(model))
+    assert "--model is missing" in refused("plan")
     assert "is no directory; a model is one with brokers.parquet" in refused("plan", "--model", str(tmp_path / "none"))
     assert "did you mean drained?" in refused(*planning, "--rules", rules(tmp_path, '{"drai": [1]}'))
     assert "is no JSON" in refused(*planning, "--rules", rules(tmp_path, "{"))

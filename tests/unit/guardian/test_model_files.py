@@ -84,6 +84,8 @@ def test_what_is_missing_is_estimated_and_said(directory: Path) -> None:
             with_value("cpu_capacity", 2, float("nan")),
             "brokers.parquet, row 3: cpu_capacity is nan",
         ),
+        ("brokers", with_value("cpu_capacity", 1, 1e-300), "row 2: cpu_capacity is 1e-300; it must be 1e-06 to 1e+18"),
+        ("replicas", with_value("bytes", 1, 1e300), "row 2: bytes is 1e+300; it must be 0 to 1e+18 bytes"),
         ("brokers", with_value("net_in_capacity", 0, 0.0), "row 1: net_in_capacity is 0; it must be above 0 bytes/s"),
         (
             "disks",
@@ -168,6 +170,18 @@ def test_a_missing_or_broken_file_is_named(directory: Path) -> None:
             {"in_flight": [{"topic": "topic-000000", "partition": "0", "replicas": []}]},
             'in_flight: the model has no partition of topic-000000 "0"',
         ),
+        ({"capacity": {"cpu": 1e-300}}, "capacity.cpu = 1e-300; it must be at least 1e-06"),
+        (
+            {"in_flight": [{"topic": "topic-000000", "partition": 0, "replicas": [1, 1]}]},
+            "in_flight: topic-000000-0 has a broker twice in [1, 1]",
+        ),
+        (
+            {"in_flight": [{"topic": "topic-000000", "partition": 0, "replicas": [1]}] * 2},
+            "in_flight has topic-000000-0 twice",
+        ),
+        ({"moved": [{"topic": "topic-000000", "partition": 0}]}, "has no broker"),
+        ({"moved": [{"topic": "topic-000000", "partition": 0, "broker": 9}]}, "moved: the model has no broker 9"),
+        ({"moved": [{"topic": "topic-000000", "partition": 0, "broker": 1, "at": 3}]}, "moved has the unknown key at"),
         ({"pinned": {"x": [1]}}, 'pinned: the model has no topic "x"'),
         ({"in_flight": [{"topic": "topic-000000"}]}, "has no partition"),
     ],

@@ -17,7 +17,7 @@ from support.small_models import model_of
 
 from penstock.guardian.plan.document import plan
 from penstock.guardian.plan.model import Model
-from penstock.guardian.plan.rules import Capacity, Flight, Rules
+from penstock.guardian.plan.rules import Capacity, Flight, Moved, Rules
 from penstock.guardian.plan.verifier import verify
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -122,6 +122,31 @@ def test_what_is_in_flight_stays_and_room_is_kept_for_it() -> None:
     flights = (Flight("t", 0, (1,)), Flight("t", 1, (1,)))
     full = planned(model, replace(ANYWHERE, capacity=Capacity(net=0.8, cpu=1), in_flight=flights))
     assert full["moves"] == []
+
+
+def test_a_replica_that_has_moved_lately_stays_unless_it_must_leave() -> None:
+    model = model_of([((0,), 10)] * 6 + [((1,), 10)] * 2, racks=[0, 0, 0])
+    lately = tuple(Moved("t", number, 0) for number in range(6))
+    assert {each["topic"] for each in planned(model)["moves"] if each["from"]["broker"] == 0}
+    found = planned(model, replace(ANYWHERE, moved=lately))
+    assert all(each["from"]["broker"] == 1 for each in found["moves"])
+    assert all(0 in brokers_after(model, found)["t", number] for number in range(6))
+    gone = planned(model, replace(ANYWHERE, moved=lately, drained=(0,)))
+    assert all(brokers_after(model, gone)["t", number] != [0] for number in range(8))
+
+
+def test_what_has_moved_lately_may_still_lead_or_not() -> None:
+    model = model_of([((0, 1, 2), 10)] * 6, racks=[0, 0, 0])
+    lately = tuple(Moved("t", number, broker) for number in range(6) for broker in range(3))
+    found = planned(model, replace(ANYWHERE, moved=lately))
+    assert found["after"]["shares"]["leaders"] == [1, 1]
+
+
+def test_a_replica_that_has_moved_lately_is_named_where_it_stands_in_the_way() -> None:
+    model = model_of([((0, 1), 10)], racks=[0, 0, 1])
+    lately = (Moved("t", 0, 0), Moved("t", 0, 1))
+    (violation,) = planned(model, Rules(moved=lately))["violations"]
+    assert violation["conflict"] == ["racks", "moved"]
 
 
 def test_a_partition_is_spread_over_racks_again() -> None:

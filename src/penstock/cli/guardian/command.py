@@ -21,6 +21,7 @@ examples:
   penstock guardian plans submit plan.json --cluster clicks --rate 20M
   penstock guardian approve 1
   penstock guardian explain 1-17
+  penstock guardian plan check plan.json --model model/
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import alarms, clusters, inventory, nodes, plans, users
+from penstock.cli.guardian import alarms, clusters, inventory, models, nodes, plans, users
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -58,12 +59,13 @@ def register_plan(actions: Actions[argparse.ArgumentParser]) -> None:
         "penstock guardian plan --model model/",
         "penstock guardian plan --model model/ --rules rules.json --json > plan.json",
     )
-    add_option(planning, "--model", "DIR", "directory of the model's Parquet files", type=Path, required=True)
+    add_option(planning, "--model", "DIR", "directory of the model's Parquet files", type=Path)
     add_option(planning, "--rules", "FILE", "JSON file of rules and goals", type=Path)
     add_option(planning, "--seed", "N", "where the search begins: the same seed gives the same plan", type=int,
                default=SEED)  # fmt: skip
     add_option(planning, "--moves", "N", "moves to list, of all that the plan has", type=int, default=MOVES_SHOWN)
     add_json(planning)
+    models.register_below_plan(planning)
 
 
 def register_check(actions: Actions[argparse.ArgumentParser]) -> None:

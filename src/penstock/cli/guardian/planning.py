@@ -22,6 +22,8 @@ SEED_MAX = 2**63
 
 def make_plan(arguments: argparse.Namespace) -> int:
     """Plans and prints; the exit code is 1 if a rule stays broken."""
+    if arguments.model is None:
+        raise UsageError("--model is missing: the directory of the model that is to be planned")
     if not 0 <= arguments.seed < SEED_MAX:
         raise UsageError(f"--seed {arguments.seed}: it must be 0 to {SEED_MAX - 1}")
     read = read_model(arguments.model)
@@ -34,7 +36,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
         said = "\n".join(f"{each.rule}: {each.text}" for each in faults[:5])
         raise AssertionError(f"the plan is not sound and is not printed; {len(faults)} faults:\n{said}")
     if arguments.json:
-        print(json.dumps(found, ensure_ascii=False))
+        print(json.dumps(found, ensure_ascii=False, allow_nan=False))
     else:
         show(found, arguments.moves)
     return 1 if found["violations"] else 0

@@ -3,7 +3,8 @@
 Every key is optional. `capacity`: {cpu, net, disk_rate, bytes}, shares of capacities. `goals`: {within, bytes_price,
 topic_price}. `racks`, `hosts`: whether to spread over them. `replicas_per_broker_max`. `excluded_topics`,
 `excluded_brokers`, `cordoned`, `drained`: lists. `pinned`: brokers by topic. `leaders_per_broker_min`: numbers by
-topic. `in_flight`: partitions as `kafka-reassign-partitions` has them.
+topic. `in_flight`: partitions as `kafka-reassign-partitions` has them. `moved`: {topic, partition, broker} of replicas
+that have moved lately.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.guardian.plan.model import Model
-from penstock.guardian.plan.rules import Capacity, Flight, Goals, Rules
+from penstock.guardian.plan.rules import Capacity, Flight, Goals, Moved, Rules
 
 CAPACITY_MAX = 1.0
+CAPACITY_MIN = 1e-6
 WITHIN_MAX = 1.0
 NUMBER_MAX = 1e9
 """Prices; far more than anything is worth, and nothing that is counted with it becomes infinite."""
@@ -47,7 +49,7 @@ def rules_of(document: Any, model: Model) -> Rules:
     given = checked(document, "the file", [each.name for each in fields(Rules)])
     topics, brokers = set(model.topics), set(model.brokers.ids.tolist())
     readers: dict[str, Callable[[Any, str], Any]] = {
-        "capacity": lambda value, name: Capacity(**numbers(value, name, Capacity, CAPACITY_MAX)),
+        "capacity": capacity,
         "goals": goals,
         "racks": lambda value, name: typed(value, name, bool, "true or false"),
         "hosts": lambda value, name: typed(value, name, bool, "true or false"),
@@ -60,9 +62,18 @@ def rules_of(document: Any, model: Model) -> Rules:
         "drained": lambda value, name: broker_ids(value, brokers, name),
         "pinned": lambda value, name: by_topic(value, name, topics, lambda ids, at: broker_ids(ids, brokers, at)),
         "leaders_per_broker_min": lambda value, name: by_topic(value, name, topics, count),
-        "in_flight": lambda value, name: tuple(flight(each, model, brokers) for each in listed(value, name)),
+        "in_flight": lambda value, name: flights(value, name, model, brokers),
+        "moved": lambda value, name: tuple(moved(each, model, brokers) for each in listed(value, name)),
     }
     return Rules(**{name: readers[name](value, name) for name, value in given.items()})
+
+
+def capacity(value: Any, name: str) -> Capacity:
+    found = numbers(value, name, Capacity, CAPACITY_MAX)
+    for key, share in found.items():
+        if share < CAPACITY_MIN:
+            raise ConfigError(f"{name}.{key} = {share:g}; it must be at least {CAPACITY_MIN:g}")
+    return Capacity(**found)
 
 
 def goals(value: Any, name: str) -> Goals:
@@ -129,13 +140,39 @@ def broker_ids(value: Any, brokers: set[int], name: str) -> tuple[int, ...]:
     return tuple(known(each, brokers, name, "broker") for each in listed(value, name))
 
 
+def flights(value: Any, name: str, model: Model, brokers: set[int]) -> tuple[Flight, ...]:
+    """The partitions that are being moved, each once."""
+    found = tuple(flight(each, model, brokers) for each in listed(value, name))
+    seen: set[tuple[str, int]] = set()
+    for each in found:
+        if (each.topic, each.partition) in seen:
+            raise ConfigError(f"{name} has {each.topic}-{each.partition} twice")
+        seen.add((each.topic, each.partition))
+    return found
+
+
 def flight(value: Any, model: Model, brokers: set[int]) -> Flight:
     """A partition that is being moved. `log_dirs` says nothing here: room is kept on all disks of a broker."""
     entry = checked(value, "in_flight", ("topic", "partition", "replicas", "log_dirs"))
-    for key in ("topic", "partition", "replicas"):
+    topic, number = partition(entry, "in_flight", "replicas", model)
+    replicas = broker_ids(entry["replicas"], brokers, "in_flight")
+    if len(set(replicas)) < len(replicas):
+        raise ConfigError(f"in_flight: {topic}-{number} has a broker twice in {list(replicas)}")
+    return Flight(topic, number, replicas)
+
+
+def moved(value: Any, model: Model, brokers: set[int]) -> Moved:
+    """A replica that has moved lately. Where it is no longer, nothing comes of it."""
+    entry = checked(value, "moved", ("topic", "partition", "broker"))
+    topic, number = partition(entry, "moved", "broker", model)
+    return Moved(topic, number, known(entry["broker"], brokers, "moved", "broker"))
+
+
+def partition(entry: Mapping[str, Any], name: str, further: str, model: Model) -> tuple[str, int]:
+    """Topic and number of an entry that has both and something further."""
+    for key in ("topic", "partition", further):
         if key not in entry:
-            raise ConfigError(f"in_flight: {json.dumps(value)} has no {key}")
-    topic = known(entry["topic"], model.topics, "in_flight", "topic")
+            raise ConfigError(f"{name}: {json.dumps(entry)} has no {key}")
+    topic = known(entry["topic"], model.topics, name, "topic")
     numbers_of = set(model.number[model.topic == model.topics.index(topic)].tolist())
-    number = known(entry["partition"], numbers_of, "in_flight", f"partition of {topic}")
-    return Flight(topic, number, broker_ids(entry["replicas"], brokers, "in_flight"))
+    return topic, known(entry["partition"], numbers_of, name, f"partition of {topic}")

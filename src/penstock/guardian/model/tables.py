@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError, ConfigErrors
-from penstock.guardian.limits import MODEL_PROBLEMS_MAX
+from penstock.guardian.limits import MODEL_CAPACITY_MIN, MODEL_NUMBER_MAX, MODEL_PROBLEMS_MAX
 from penstock.guardian.model.columns import FILES, Column
 from penstock.guardian.plan.model import Array
 
@@ -126,6 +126,12 @@ class Table:
             value = array[np.flatnonzero(wrong)[0]]
             least = "above 0" if column.positive else "0 or more"
             self._problems.at_rows(self.name, wrong, f"{column.name} is {value:g}", f"it must be {least} {column.unit}")
+        odd = ((array > MODEL_NUMBER_MAX) | (column.positive & (array < MODEL_CAPACITY_MIN))) & ~wrong & ~nulls
+        if odd.any():
+            value = array[np.flatnonzero(odd)[0]]
+            least = f"{MODEL_CAPACITY_MIN:g}" if column.positive else "0"
+            right = f"it must be {least} to {MODEL_NUMBER_MAX:g} {column.unit}"
+            self._problems.at_rows(self.name, odd, f"{column.name} is {value:g}", right)
 
 
 def nothing(column: Column, rows: int) -> Any:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from penstock.guardian.plan.model import CPU, DISK_RESOURCES, NET_IN, NET_OUT, RESOURCES
 
 # of a replica: its partition, where it is and was, whether it lies where nothing may stay, the replica with which it
-# has changed places or -1, and the number of its last move or 0
-PARTITION, BROKER, DISK, ORIGIN_BROKER, ORIGIN_DISK, LEAVES, SWAPPED, TURN = range(8)
+# has changed places or -1, the number of its last move or 0, and whether it has moved lately and is left where it is
+PARTITION, BROKER, DISK, ORIGIN_BROKER, ORIGIN_DISK, LEAVES, SWAPPED, TURN, RESTS = range(9)
 
 # of a partition: its replicas, its topic, the replica that leads it and that led it, whether anything of it may be
 # touched, and over how many racks and hosts it is to be spread

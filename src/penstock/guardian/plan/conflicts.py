@@ -15,11 +15,11 @@ from itertools import combinations
 import numpy as np
 
 from penstock.guardian.limits import PLAN_CONFLICT_REPLICAS_MAX
-from penstock.guardian.plan.columns import BROKER, END_DISK, FIRST_DISK, FREE, PARTITION
+from penstock.guardian.plan.columns import BROKER, END_DISK, FIRST_DISK, FREE, PARTITION, RESTS
 from penstock.guardian.plan.machine_code import compiled
 from penstock.guardian.plan.model import Array, Model
 from penstock.guardian.plan.permits import TAKES_NONE, broker_forbids, disk_forbids
-from penstock.guardian.plan.rules import ALIVE, CORDONED, DRAINED, EXCLUDED, FORBIDDERS, IN_FLIGHT, Rules
+from penstock.guardian.plan.rules import ALIVE, CORDONED, DRAINED, EXCLUDED, FORBIDDERS, IN_FLIGHT, MOVED, Rules
 from penstock.guardian.plan.score import load_of
 from penstock.guardian.plan.state import State
 
@@ -103,6 +103,8 @@ class Conflicts:
             topic = self.model.topics[self.model.topic[self.state.replicas[r, PARTITION]]]
             if topic not in self.rules.excluded_topics:
                 mask = mask & ~BITS[EXCLUDED] | BITS[IN_FLIGHT]
+        elif mask & BITS[EXCLUDED] and self.state.replicas[r, RESTS]:
+            mask = mask & ~BITS[EXCLUDED] | BITS[MOVED]
         return mask
 
 

@@ -69,7 +69,7 @@ def plan(model: Model, rules: Rules, seed: int) -> dict[str, Any]:
 
 def digest(model: Model, rules: Rules, seed: int) -> str:
     """A hash of all that a plan depends on."""
-    return "sha256:" + sha256(f"{model.digest()} {rules.document()} {seed}".encode()).hexdigest()
+    return "sha256:" + sha256(f"{model.digest()} {rules.text()} {seed}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,7 @@ class Changes:
         partner = state.replicas[:, SWAPPED].copy()
         other = np.maximum(partner, 0)
         trade = (partner >= 0) & (broker == model.broker[other]) & (broker[other] == model.broker)
+        trade &= partner[other] == np.arange(model.replicas)  # the other may have been swapped once more
         partner[~trade | (broker == model.broker)] = -1
         return cls(broker, disk, leader, moved, turned, np.flatnonzero(leader != model.leader), partner)
 

@@ -28,6 +28,7 @@ from penstock.guardian.plan.columns import (
     PIN,
     RACK,
     RACKS_WANTED,
+    RESTS,
     STAYS,
     TAKES,
     TOPIC,
@@ -168,7 +169,7 @@ def lead_forbids(s: State, p: int, r: int) -> int:
     """The rules against replica r as the leader of p, which it does not lead yet: a mask, 0 for none."""
     mask, old = 0, s.partitions[p, LEADER]
     b = s.replicas[r, BROKER]
-    if not s.brokers[b, MAY_LEAD] or s.replicas[r, LEAVES] or not may_leave(s, old):
+    if not s.brokers[b, MAY_LEAD] or s.replicas[r, LEAVES] or not may_change(s, old):
         mask |= MAY_NOT_MOVE
     if loses_leader(s, old):
         mask |= FEW_LEADERS
@@ -185,6 +186,12 @@ def pin_of(s: State, p: int) -> int:
 
 @inner
 def may_leave(s: State, r: int) -> bool:
+    """Whether a replica may go to another disk or broker at all."""
+    return may_change(s, r) and s.replicas[r, RESTS] == 0
+
+
+@inner
+def may_change(s: State, r: int) -> bool:
     """Whether a replica may be touched at all."""
     return s.partitions[s.replicas[r, PARTITION], FREE] != 0 and s.brokers[s.replicas[r, BROKER], STAYS] == 0
 

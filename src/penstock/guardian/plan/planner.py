@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.guardian.limits import (
     PLAN_RESTARTS_MAX,
+    PLAN_RESTARTS_WORK,
     PLAN_ROUNDS_MAX,
     PLAN_SMALL_WORK,
     PLAN_SOURCES_MAX,
@@ -31,6 +32,7 @@ from penstock.guardian.plan.columns import (
     LEAVES,
     RACK,
     RACKS_WANTED,
+    SPREAD_USED,
     TAKES,
 )
 from penstock.guardian.plan.model import Array, Model
@@ -89,10 +91,19 @@ def search(model: Model, rules: Rules, seed: int) -> Search:
         repair(state, model, rules)
         rounds += balance(state)
     add_up(state)
+    recount_spread(state)
     broker, disk = state.replicas[:, BROKER], state.replicas[:, DISK]
     stuck = stuck[misplaced(model, rules, broker, disk)[stuck]]
     narrow, crowded = (narrow_of(state, model, *each) for each in domains(rules))
     return Search(begin, state, before, whole(state), rounds, leaving, np.unique(widened), stuck, narrow, crowded)
+
+
+def recount_spread(state: State) -> None:
+    """Fills the table of topics on brokers anew: a search that moves very much may have filled it up."""
+    state.spread_keys[:] = -1
+    state.spread_counts[:] = 0
+    state.tally[SPREAD_USED] = 0
+    count_spread(state)
 
 
 def domains(rules: Rules) -> tuple[tuple[int, bool, int], tuple[int, bool, int]]:
@@ -148,8 +159,9 @@ def balance(state: State) -> int:
         last, score = score, whole(state)
         if steps == 0 or last - score <= WORTHWHILE_ROUND * last:
             break
-    if len(state.replicas) * int(state.disks[:, DISK_TAKES].sum()) <= PLAN_SMALL_WORK:
-        polish(state, pools_of(state), PLAN_RESTARTS_MAX)
+    work = len(state.replicas) * int(state.disks[:, DISK_TAKES].sum())
+    if work <= PLAN_SMALL_WORK:
+        polish(state, pools_of(state), min(PLAN_RESTARTS_MAX, PLAN_RESTARTS_WORK // max(work, 1)))
     return rounds
 
 

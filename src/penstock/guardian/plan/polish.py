@@ -15,7 +15,7 @@ from penstock.guardian.plan.columns import (
 from penstock.guardian.plan.machine_code import compiled, inner
 from penstock.guardian.plan.model import Array
 from penstock.guardian.plan.passes import WORTH
-from penstock.guardian.plan.permits import lead_forbids, may_leave
+from penstock.guardian.plan.permits import lead_forbids, may_change
 from penstock.guardian.plan.pools import Pools
 from penstock.guardian.plan.score import draw, overloads, total
 from penstock.guardian.plan.state import State
@@ -32,8 +32,8 @@ from penstock.guardian.plan.steps import (
 )
 
 LEAD, PUT, SWAP = range(3)
-KICK_STEPS = 4
-"""Random steps, which may make the score larger, before a search begins anew."""
+KICK_LEAST, KICK_DRAWN = 3, 8
+"""Random steps, which may make the score larger, before a search begins anew: at least, and up to how many more."""
 
 
 @compiled
@@ -62,7 +62,7 @@ def best_step(s: State, pools: Pools) -> tuple[int, int, int]:
     kind, one, other, least = NOWHERE, NOWHERE, NOWHERE, -WORTH
     for r in range(len(s.replicas)):
         p = s.replicas[r, PARTITION]
-        if not may_leave(s, r):
+        if not may_change(s, r):
             continue
         if s.partitions[p, LEADER] != r and lead_forbids(s, p, r) == 0:
             change = lead_change(s, p, r)
@@ -97,10 +97,10 @@ def descend(s: State, pools: Pools) -> None:
 @inner
 def kick(s: State, pools: Pools) -> None:
     """A few steps at random that the rules allow."""
-    for _ in range(KICK_STEPS):
+    for _ in range(KICK_LEAST + draw(s, KICK_DRAWN)):
         r = draw(s, len(s.replicas))
         p = s.replicas[r, PARTITION]
-        if not may_leave(s, r):
+        if not may_change(s, r):
             continue
         if draw(s, 3) == 0:
             if s.partitions[p, LEADER] != r and lead_forbids(s, p, r) == 0:
@@ -124,14 +124,20 @@ def restore(s: State, disks: Array, leaders: Array) -> None:
 
 @compiled
 def polish(s: State, pools: Pools, restarts: int) -> None:
-    """Descends from where the state is and from other beginnings, and leaves it at the best end."""
+    """Descends from where the state is and from other beginnings, and leaves it at the best end;
+    a quarter of the beginnings, one after the other, without a better end are enough."""
     descend(s, pools)
     best, disks, leaders = whole(s), s.replicas[:, DISK].copy(), s.partitions[:, LEADER].copy()
+    misses = 0
     for _ in range(restarts):
+        if 4 * misses > restarts:
+            break
         kick(s, pools)
         descend(s, pools)
         score = whole(s)
         if score < best - WORTH:
             best, disks, leaders = score, s.replicas[:, DISK].copy(), s.partitions[:, LEADER].copy()
+            misses = 0
         else:
+            misses += 1
             restore(s, disks, leaders)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,6 +23,10 @@ IN_FLIGHT = "in_flight"
 LEADERS_MIN = "leaders_per_broker_min"
 ALIVE = "dead brokers and disks"
 DRAINED = "drained"
+MOVED = "moved"
+
+NO_COPY = "no living replica"
+"""What stands against moving a partition all of whose replicas are dead; no rule that anybody sets."""
 
 FORBIDDERS = (
     SAME_BROKER,
@@ -40,6 +45,7 @@ FORBIDDERS = (
     LEADERS_MIN,
     ALIVE,
     DRAINED,
+    MOVED,
 )
 """The rules that may forbid a move; the number of each is its bit in a mask."""
 
@@ -80,6 +86,15 @@ class Flight:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """A replica that has moved lately: its partition, and the broker where it is now."""
+
+    topic: str
+    partition: int
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of one plan.
 
@@ -92,6 +107,7 @@ class Rules:
         cordoned: brokers that take no replicas. drained: brokers that all replicas are to leave.
         leaders_per_broker_min: by topic, how many of its leaders each broker is to have at least.
         in_flight: partitions that are being moved; they are left alone, and where they go room is kept for them.
+        moved: replicas that have moved lately; they stay on their disks, unless they lie where nothing may stay.
     """
 
     capacity: Capacity = field(default_factory=Capacity)
@@ -106,7 +122,13 @@ class Rules:
     drained: Sequence[int] = ()
     leaders_per_broker_min: Mapping[str, int] = field(default_factory=dict)
     in_flight: Sequence[Flight] = ()
+    moved: Sequence[Moved] = ()
 
     def document(self) -> dict[str, Any]:
         """The rules as JSON has them."""
-        return asdict(self)
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
+    def text(self) -> str:
+        """The same as one line, in which equal rules are equal texts."""
+        return json.dumps(asdict(self), sort_keys=True)

@@ -71,6 +71,8 @@ MOVE_OVERHEAD = 0.25
 """What each move costs besides its bytes, in average replicas."""
 LEADER_PRICE = 0.05
 """What a leadership costs, in average replicas."""
+NO_SHARE = 1e-12
+"""A share of so few cores, bytes or bytes a second is none: nothing is divided by it."""
 
 
 class State(NamedTuple):
@@ -132,10 +134,11 @@ def state_of(model: Model, rules: Rules, seed: int) -> State:
         named[topic_at[name]] = row
     load = model.load()
     shares = Shares(model, load, takes, leaves)
+    rests = resting(model, rules) & ~leaves
     most = np.full(count, rules.replicas_per_broker_max or np.iinfo(np.int64).max, np.int64)
     replicas = np.stack(
         [model.partition, model.broker, model.disk, model.broker, model.disk, leaves,
-         np.full(model.replicas, -1), np.zeros(model.replicas)], axis=1,
+         np.full(model.replicas, -1), np.zeros(model.replicas), rests], axis=1,
     ).astype(np.int64)  # fmt: skip
     partitions = np.stack(
         [model.first[:-1], model.first[1:], model.topic, model.leader, model.leader, free,
@@ -198,6 +201,16 @@ def partitions_of(model: Model, names: list[tuple[str, int]]) -> list[int]:
     for topic, number in names:
         start, end = np.searchsorted(model.topic, [topic_at[topic], topic_at[topic] + 1])
         found.append(int(start + np.searchsorted(model.number[start:end], number)))
+    return found
+
+
+def resting(model: Model, rules: Rules) -> Array:
+    """Whether each replica has moved lately."""
+    found = np.zeros(model.replicas, np.bool_)
+    indexes = partitions_of(model, [(each.topic, each.partition) for each in rules.moved])
+    for each, p in zip(rules.moved, indexes, strict=True):
+        mine = slice(model.first[p], model.first[p + 1])
+        found[mine] |= model.brokers.ids[model.broker[mine]] == each.broker
     return found
 
 
@@ -309,7 +322,7 @@ def scale_of(capacity: Array, total: Array) -> Array:
     """1 / share, by column; 0 where there is no share."""
     whole = capacity.sum(axis=0)
     share = np.divide(capacity * total, whole, out=np.zeros_like(capacity), where=whole > 0)
-    return np.divide(1.0, share, out=np.zeros_like(share), where=share > 0)
+    return np.divide(1.0, share, out=np.zeros_like(share), where=share > NO_SHARE)
 
 
 def add_up(state: State) -> None:

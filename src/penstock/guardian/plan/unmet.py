@@ -39,6 +39,7 @@ from penstock.guardian.plan.rules import (
     LEADERS_MIN,
     NET_IN_CAPACITY,
     NET_OUT_CAPACITY,
+    NO_COPY,
     PINNED,
     RACKS,
     RATE_CAPACITY,
@@ -48,8 +49,6 @@ from penstock.guardian.plan.rules import (
 
 BROKER_RULES = (CPU_CAPACITY, NET_IN_CAPACITY, NET_OUT_CAPACITY)
 DISK_RULES = (BYTES_CAPACITY, RATE_CAPACITY)
-NO_COPY = "no living replica"
-"""What stands against moving a partition all of whose replicas are dead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,33 @@
 """Checks a plan before anybody sees it: applies it to the model and computes all sums anew, rule by rule.
 
-Written apart from the planner: it reads the plan's JSON, knows nothing of the search's state, and is plain numpy. What
-it finds is a fault of the planner, never of the user's model: a rule that is broken, which was not before and is not
-said in the plan; two parts of the plan that say different things; a figure that is not what comes out.
+Written apart from the planner: it reads the plan's JSON, knows nothing of the search's state, and is plain numpy. In
+turn: the form of the JSON (`form`); model, rules and seed by their digest; the moves, applied one by one, against what
+Kafka is told (`applied`); every rule, before and after, against the violations that the plan admits; and each figure
+(`recomputed`). A plan of our own with a fault is a fault of the planner, never of the user's model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
 from penstock.guardian.plan import rules as names
+from penstock.guardian.plan.applied import Applied, Places, partition_name
+from penstock.guardian.plan.form import Misfit, check_form
 from penstock.guardian.plan.model import BYTES, CPU, DISK_READ, DISK_WRITE, NET_IN, NET_OUT, PEAK, Array, Model
+from penstock.guardian.plan.recomputed import CAPACITIES, CLOSE, Figures, coming, standing_of, wrong_figures
 from penstock.guardian.plan.rules import Rules
 
+VERSION = 1
 SHAPE = "shape"
 """A plan that does not fit together, or not to the model."""
 FIGURES = "figures"
 FEW_PLACES = 64
 """Racks or hosts up to which a table of partitions and places is the quickest way to count."""
-CLOSE = 1e-6
-"""The relative difference that sums may have because they were added in another order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +39,63 @@ class Fault:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where replicas and leaders are: broker and disk of each replica, the leading replica of each partition."""
-
-    broker: Array
-    disk: Array
-    leader: Array
-
-
-def verify(model: Model, rules: Rules, plan: Mapping[str, Any]) -> list[Fault]:
-    """All faults of a plan; none if it may be carried out."""
+def verify(model: Model, rules: Rules, plan: Any) -> list[Fault]:
+    """All faults of a plan; none if it may be carried out. `plan` may be anything that JSON can say."""
     try:
+        check_form(plan, CAPACITIES)
+        check_origin(model, rules, plan)
         after = Applied(model, plan).places()
     except Misfit as error:
         return [Fault(SHAPE, error.args[0], error.args[1])]
     before = Places(model.broker, model.disk, model.leader)
+    faults = list(touched(model, rules, after))
+    faults += wrong_violations(model, rules, plan, before, after)
+    leaves = off_place(model, rules, before) & ~np.isin(model.partition, list(flying(model, rules)))
+    standing = standing_of(model, rules, leaves, coming(model, rules, flying(model, rules)))
+    for when, places in (("before", before), ("after", after)):
+        figures = Figures.of(model, rules, standing, load_of(model, places), places)
+        for part, text in wrong_figures(model, figures, plan[when]):
+            faults.append(Fault(FIGURES, f"{when}.{part}", text))
+    return faults
+
+
+def check_origin(model: Model, rules: Rules, plan: Mapping[str, Any]) -> None:
+    """The plan is of the version that is known here, and was made for this model and these rules. Raises Misfit."""
+    if plan["version"] != VERSION:
+        raise Misfit("version", f"the plan has version {plan['version']}, only {VERSION} is known")
+    if not identical(plan["rules"], rules.document()):
+        raise Misfit("rules", "the plan was made for other rules")
+    due = "sha256:" + sha256(f"{model.digest()} {rules.text()} {plan['seed']}".encode()).hexdigest()
+    if plan["digest"] != due:
+        raise Misfit("digest", "the plan was made for another model, or with another seed")
+    if plan["estimates"] != list(model.estimates):
+        raise Misfit("estimates", "the plan says that something else was estimated")
+
+
+def identical(one: Any, other: Any) -> bool:
+    """Whether two JSON values are the same, types and all: true is not 1."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(identical(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(identical, one, other))
+    return bool(one == other)
+
+
+def wrong_violations(
+    model: Model, rules: Rules, plan: Mapping[str, Any], before: Places, after: Places
+) -> Iterator[Fault]:
+    """Rules that are broken and of which the plan does not say so, or that were not before; and what it says that is
+    not so."""
     said = {(each["rule"], each["place"]) for each in plan["violations"]}
+    if len(said) != len(plan["violations"]):
+        yield Fault(SHAPE, "violations", "the plan says one of them twice")
+    for each in plan["violations"]:
+        conflict = each["conflict"]
+        if conflict and (conflict[0] != each["rule"] or not set(conflict) <= {*names.FORBIDDERS, names.NO_COPY}):
+            text = f"the conflict of {each['rule'][:80]!r} must be rules that there are, this one the first"
+            yield Fault(SHAPE, "violations", text)
     old = {(each.rule, each.place): each for each in broken(model, rules, before)}
     losers = {
         f"{topic} on {fault.place.split(' on ')[1].split(',')[0]}"  # what must leave a broker may be what led there
@@ -59,130 +103,18 @@ def verify(model: Model, rules: Rules, plan: Mapping[str, Any]) -> list[Fault]:
         if fault.rule in (names.ALIVE, names.DRAINED, names.PINNED)
         for topic in rules.leaders_per_broker_min
     }
-    faults = list(touched(model, rules, after))
-    for each in broken(model, rules, after):
+    now = list(broken(model, rules, after))
+    for each in now:
         key = (each.rule, each.place)
         may_be_new = each.rule == names.LEADERS_MIN and each.place in losers
         if key not in said or not (key in old or may_be_new):
-            faults.append(each)
-    return faults + list(wrong_figures(model, after, plan))
-
-
-class Misfit(Exception):
-    """A plan that cannot be applied: what it is about, and why."""
-
-
-class Applied:
-    """The plan, applied to the model move by move, and held against its other parts."""
-
-    def __init__(self, model: Model, plan: Mapping[str, Any]) -> None:
-        self._model = model
-        self._plan = plan
-        names = zip((model.topics[t] for t in model.topic.tolist()), model.number.tolist(), strict=True)
-        self._partition = {name: p for p, name in enumerate(names)}
-        self._first = model.first.tolist()
-        ids = model.brokers.ids[model.disks.broker].tolist()
-        self._disk = {name: d for d, name in enumerate(zip(ids, model.disks.dirs, strict=True))}
-        self._broker_of_disk = model.disks.broker.tolist()
-        self._disks = model.disk.tolist()
-
-    def places(self) -> Places:
-        """Where everything is after the moves. Raises Misfit."""
-        model = self._model
-        targets: dict[int, int] = {}
-        for move in self._plan["moves"]:
-            if move["kind"] != "leader":
-                r, target = self.move(move)
-                if r in targets:
-                    raise Misfit(name_of(move), f"move {move['id']}: the replica moves twice")
-                targets[r] = target
-        disk, leader = model.disk.copy(), model.leader.copy()
-        disk[list(targets)] = list(targets.values())
-        broker = model.disks.broker[disk]
-        ids = model.brokers.ids[broker].tolist()
-        led: set[int] = set()
-        for move in self._plan["moves"]:
-            if move["kind"] == "leader":
-                p = self.known(self._partition, (move["topic"], move["partition"]), move)
-                if p in led:
-                    raise Misfit(name_of(move), f"move {move['id']}: the leader changes twice")
-                if self._model.brokers.ids[self._model.broker[self._model.leader[p]]] != move["from"]["broker"]:
-                    raise Misfit(name_of(move), f"move {move['id']}: another broker leads the partition")
-                led.add(p)
-                found = [r for r in self.replicas(p) if ids[r] == move["to"]["broker"]]
-                if len(found) != 1:
-                    raise Misfit(name_of(move), f"move {move['id']}: the new leader has no replica")
-                leader[p] = found[0]
-        after = Places(broker, disk, leader)
-        self.compare(after)
-        return after
-
-    def replicas(self, p: int) -> range:
-        return range(self._first[p], self._first[p + 1])
-
-    def move(self, move: Mapping[str, Any]) -> tuple[int, int]:
-        """The replica that a move is about, and the disk to which it goes."""
-        p = self.known(self._partition, (move["topic"], move["partition"]), move)
-        source = self.known(self._disk, (move["from"]["broker"], move["from"]["dir"]), move)
-        target = self.known(self._disk, (move["to"]["broker"], move["to"]["dir"]), move)
-        found = [r for r in self.replicas(p) if self._disks[r] == source]
-        if len(found) != 1:
-            raise Misfit(name_of(move), f"move {move['id']}: the partition has no replica where it is said to be")
-        r = found[0]
-        size = self._model.leading if self._model.leader[p] == r else self._model.following
-        if move["bytes"] != int(size[r, BYTES]):
-            raise Misfit(name_of(move), f"move {move['id']}: the replica has {int(size[r, BYTES])} bytes")
-        kinds = ("disk",) if self._broker_of_disk[source] == self._broker_of_disk[target] else ("replica", "swap")
-        if move["kind"] not in kinds:
-            raise Misfit(name_of(move), f"move {move['id']}: it is not of the kind {move['kind']}")
-        return r, target
-
-    def known(self, table: Mapping[Any, int], key: Any, move: Mapping[str, Any]) -> int:
-        if key not in table:
-            raise Misfit(name_of(move), f"the model has no {key}")
-        return table[key]
-
-    def compare(self, after: Places) -> None:
-        """Holds what Kafka is told against what the moves come to. Raises Misfit."""
-        model, brokers = self._model, self._model.brokers.ids
-        differs = (after.disk != model.disk) | (after.broker != model.broker)
-        expected = set(np.unique(model.partition[differs]).tolist())
-        expected |= set(np.flatnonzero(after.leader != model.leader).tolist())
-        ids, disks, changed = brokers[after.broker].tolist(), after.disk.tolist(), differs.tolist()
-        told: set[int] = set()
-        for entry in self._plan["partitions"]:
-            p = self.known(self._partition, (entry["topic"], entry["partition"]), entry)
-            if p in told or p not in expected:
-                raise Misfit(name_of(entry), "Kafka is told twice" if p in told else "it does not change")
-            told.add(p)
-            where = {ids[r]: r for r in self.replicas(p)}
-            if sorted(where) != sorted(entry["replicas"]) or len(where) != len(self.replicas(p)):
-                raise Misfit(name_of(entry), "its replicas are not where the moves lead")
-            if entry["replicas"][0] != ids[after.leader[p]]:
-                raise Misfit(name_of(entry), "the leader's broker is not the first")
-            for broker, name in zip(entry["replicas"], entry["log_dirs"], strict=True):
-                r = where[broker]
-                if name != (model.disks.dirs[disks[r]] if changed[r] else "any"):
-                    raise Misfit(name_of(entry), f"{name} is not the log dir to which the moves lead")
-        if expected != told:
-            raise Misfit(partition_name(model, min(expected - told)), "it changes, and Kafka is not told")
-        self.compare_leaders(after)
-
-    def compare_leaders(self, after: Places) -> None:
-        model, brokers = self._model, self._model.brokers.ids
-        old, new = brokers[model.broker[model.leader]], brokers[after.broker[after.leader]]
-        told = {(each["topic"], each["partition"]): each["broker"] for each in self._plan["leaders"]}
-        due = {(model.topics[model.topic[p]], int(model.number[p])): int(new[p]) for p in np.flatnonzero(old != new)}
-        if told != due or len(told) != len(self._plan["leaders"]):
-            raise Misfit("leaders", "they are not those to which the moves lead")
-
-
-def name_of(entry: Mapping[str, Any]) -> str:
-    return f"{entry['topic']}-{entry['partition']}"
-
-
-def partition_name(model: Model, p: int) -> str:
-    return f"{model.topics[model.topic[p]]}-{model.number[p]}"
+            yield each
+    # a figure that is exactly at its limit may be beyond it for the planner, who adds in another order
+    nearly = {(each.rule, each.place) for each in (*now, *over_capacity(model, rules, after, -CLOSE))}
+    for rule, place in sorted(said - nearly):
+        yield Fault(
+            SHAPE, "violations", f"the plan says that {rule[:80]!r} stays broken for {place[:300]!r}, which is not so"
+        )
 
 
 def broken(model: Model, rules: Rules, places: Places) -> Iterator[Fault]:
@@ -262,34 +194,29 @@ def load_of(model: Model, places: Places) -> Array:
     return load
 
 
-def over_capacity(model: Model, rules: Rules, places: Places) -> Iterator[Fault]:
-    """Brokers and disks with more, at the 95th percentile, than the rules allow of them."""
+def over_capacity(model: Model, rules: Rules, places: Places, close: float = CLOSE) -> Iterator[Fault]:
+    """Brokers and disks with more, at the 95th percentile, than the rules allow of them, and a little."""
     load = load_of(model, places)[:, PEAK:]
     brokers, disks, share = model.brokers, model.disks, rules.capacity
     count = len(brokers.ids)
-    coming = np.zeros((count, PEAK))
-    for p, flight in flying(model, rules).items():
-        mine = slice(model.first[p], model.first[p + 1])
-        here = set(brokers.ids[model.broker[mine]].tolist())
-        for b in np.flatnonzero(np.isin(brokers.ids, [each for each in flight.replicas if each not in here])):
-            coming[b] += model.leading[mine, PEAK:].max(axis=0)
+    on_its_way = coming(model, rules, flying(model, rules))
     for rule, column, capacity, part in (
         (names.CPU_CAPACITY, CPU, brokers.cpu_capacity, share.cpu),
         (names.NET_IN_CAPACITY, NET_IN, brokers.net_in_capacity, share.net),
         (names.NET_OUT_CAPACITY, NET_OUT, brokers.net_out_capacity, share.net),
     ):
-        used = np.bincount(places.broker, load[:, column], count) + coming[:, column]
-        for b in np.flatnonzero(used > capacity * part * (1 + CLOSE) + CLOSE):
+        used = np.bincount(places.broker, load[:, column], count) + on_its_way[:, column]
+        for b in np.flatnonzero(used > capacity * part * (1 + close) + close):
             text = f"broker {brokers.ids[b]} has {used[b]:.6g}, {capacity[b] * part:.6g} is allowed"
             yield Fault(rule, f"broker {brokers.ids[b]}", text)
     rate = load[:, DISK_WRITE] + load[:, DISK_READ]
-    more = coming[disks.broker]
+    more = on_its_way[disks.broker]
     for rule, each, extra, capacity, part in (
         (names.BYTES_CAPACITY, load[:, BYTES], more[:, BYTES], disks.bytes_capacity, share.bytes),
         (names.RATE_CAPACITY, rate, more[:, DISK_WRITE] + more[:, DISK_READ], disks.rate_capacity, share.disk_rate),
     ):
         used = np.bincount(places.disk, each, len(disks.broker)) + extra
-        for d in np.flatnonzero(used > capacity * part * (1 + CLOSE) + CLOSE):
+        for d in np.flatnonzero(used > capacity * part * (1 + close) + close):
             place = f"broker {brokers.ids[disks.broker[d]]}, {disks.dirs[d]}"
             yield Fault(rule, place, f"{place} has {used[d]:.6g}, {capacity[d] * part:.6g} is allowed")
     if rules.replicas_per_broker_max is not None:
@@ -305,20 +232,25 @@ def over_capacity(model: Model, rules: Rules, places: Places) -> Iterator[Fault]
 
 def misplaced(model: Model, rules: Rules, places: Places) -> Iterator[Fault]:
     """Replicas where none may be: on what is dead, on drained brokers, off the brokers to which they are pinned."""
-    ids = model.brokers.ids[places.broker]
     dead = ~model.brokers.alive[places.broker] | ~model.disks.alive[places.disk]
-    drained = np.isin(ids, list(rules.drained))
-    off = np.zeros(model.replicas, np.bool_)
-    for topic, allowed in rules.pinned.items():
-        mine = model.topic[model.partition] == model.topics.index(topic)
-        off |= mine & ~np.isin(ids, list(allowed))
+    drained = np.isin(model.brokers.ids[places.broker], list(rules.drained))
     still = np.isin(model.partition, list(flying(model, rules)))
-    for r in np.flatnonzero((dead | drained | off) & ~still):
+    for r in np.flatnonzero(off_place(model, rules, places) & ~still):
         rule = names.ALIVE if dead[r] else names.DRAINED if drained[r] else names.PINNED
         d = places.disk[r]
         where = f"broker {model.brokers.ids[model.disks.broker[d]]}, {model.disks.dirs[d]}"
         place = f"{partition_name(model, model.partition[r])} on {where}"
         yield Fault(rule, place, f"{place} may not be there")
+
+
+def off_place(model: Model, rules: Rules, places: Places) -> Array:
+    """Whether each replica lies where nothing may stay."""
+    ids = model.brokers.ids[places.broker]
+    found = ~model.brokers.alive[places.broker] | ~model.disks.alive[places.disk] | np.isin(ids, list(rules.drained))
+    for topic, allowed in rules.pinned.items():
+        mine = model.topic[model.partition] == model.topics.index(topic)
+        found |= mine & ~np.isin(ids, list(allowed))
+    return np.asarray(found)
 
 
 def few_leaders(model: Model, rules: Rules, places: Places) -> Iterator[Fault]:
@@ -351,6 +283,7 @@ def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
         if hit[p]:
             text = f"{partition_name(model, p)} has no living replica that could be copied"
             yield Fault(names.ALIVE, partition_name(model, p), text)
+    yield from hurried(model, rules, changed)
     ids = model.brokers.ids
     closed = dict.fromkeys(rules.cordoned, names.CORDONED) | dict.fromkeys(rules.excluded_brokers, names.EXCLUDED)
     for r in np.flatnonzero(changed) if closed else ():
@@ -363,6 +296,20 @@ def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
         if getattr(rules, rule):
             yield from narrowed(model, rules, after, rule, domain)
     yield from fuller(model, after, rules)
+
+
+def hurried(model: Model, rules: Rules, changed: Array) -> Iterator[Fault]:
+    """Replicas that move again though they have moved lately and need not leave their places."""
+    lately = {(each.topic, each.partition, each.broker) for each in rules.moved}
+    if not lately:
+        return
+    free = changed & ~off_place(model, rules, Places(model.broker, model.disk, model.leader))
+    for r in np.flatnonzero(free):
+        p = model.partition[r]
+        place = (model.topics[model.topic[p]], int(model.number[p]), int(model.brokers.ids[model.broker[r]]))
+        if place in lately:
+            text = f"{partition_name(model, p)} moves from broker {place[2]}, to which it has come lately"
+            yield Fault(names.MOVED, partition_name(model, p), text)
 
 
 def narrowed(model: Model, rules: Rules, after: Places, rule: str, domain: Array) -> Iterator[Fault]:
@@ -400,23 +347,3 @@ def fuller(model: Model, after: Places, rules: Rules) -> Iterator[Fault]:
             if (rule, places[each]) in over:
                 text = f"{places[each]} has {old[each]:.6g} and would have {new[each]:.6g}"
                 yield Fault(rule, places[each], text)
-
-
-def wrong_figures(model: Model, after: Places, plan: Mapping[str, Any]) -> Iterator[Fault]:
-    """Figures of the plan that are not what comes out, in the columns that need no share: replicas, and ratios."""
-    held = np.bincount(after.broker, minlength=len(model.brokers.ids))
-    load = load_of(model, after)
-    was = load_of(model, Places(model.broker, model.disk, model.leader))
-    columns = {"cpu": CPU, "bytes": BYTES, "disk_write": DISK_WRITE, "net_in": NET_IN, "net_out": NET_OUT}
-    old = {name: np.bincount(model.broker, was[:, k], len(held)) for name, k in columns.items()}
-    new = {name: np.bincount(after.broker, load[:, k], len(held)) for name, k in columns.items()}
-    for b, (before, then) in enumerate(zip(plan["before"]["brokers"], plan["after"]["brokers"], strict=True)):
-        place = f"broker {model.brokers.ids[b]}"
-        if then["replicas"] != held[b]:
-            yield Fault(FIGURES, place, f"{place} will have {held[b]} replicas, the plan says {then['replicas']}")
-        for name in columns:
-            if before[name] is None or then[name] is None:
-                continue
-            # both are in shares, and the share is the same: so their ratio is that of what is used
-            if abs(before[name] * new[name][b] - then[name] * old[name][b]) > 2e-4 * (new[name][b] + old[name][b]):
-                yield Fault(FIGURES, place, f"{name} of {place} is not what the plan says it will be")
