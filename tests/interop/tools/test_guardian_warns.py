@@ -4,7 +4,9 @@ what it does, and what it leaves to people.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from support.processes import Cluster, wait_until
 from support.three_nodes import three_racks
 
 from penstock.cli.main import main
+from penstock.client.admin import describe_topics
+from penstock.client.client import Client
 
 CONFIRM_S, DELAY_S = 3.0, 2.0
 SESSION_S = 9.0
@@ -52,12 +56,23 @@ def until_alarm(guardian: Guardian, timeout_s: float, **what: Any) -> dict[str, 
     return alarms(guardian, **what)[0]
 
 
+def replicas_of(cluster: Cluster | KafkaCluster) -> dict[int, int]:
+    """How many replicas of the topic each broker has."""
+
+    async def ask() -> dict[int, int]:
+        async with Client(cluster.running) as client:
+            (topic,) = await describe_topics(client, ["t"])
+            return dict(Counter(broker for each in topic.partitions for broker in sorted(each.replica_nodes)))
+
+    return asyncio.run(ask())
+
+
 def check_warnings(guardian: Guardian, cluster: Cluster | KafkaCluster) -> None:
     """Kills node 3, and starts it again."""
     create = ["topics", "create", "t", "--partitions", str(PARTITIONS), "--replication-factor", "2"]
     assert main([*create, "--bootstrap", cluster.bootstrap]) == 0
     guardian.said("clusters", "add", "clicks", "--bootstrap", cluster.bootstrap)
-    guardian.said("heal", "--cluster", "clicks", "on")
+    guardian.said("heal", "--cluster", "clicks", "advise")
     time.sleep(CONFIRM_S)
     assert not alarms(guardian), "nothing is wrong yet"
 
@@ -82,9 +97,20 @@ def check_warnings(guardian: Guardian, cluster: Cluster | KafkaCluster) -> None:
     over = until_alarm(guardian, SESSION_S + CONFIRM_S + 2 * SLACK_S, kind="dead-broker", state="recovered")
     assert over["id"] == alarm["id"]
     # its partitions are still led by others, until they have their preferred leaders again
-    led = until_alarm(guardian, 3 * (CONFIRM_S + DELAY_S + SLACK_S), kind="skewed-leaders", state="recovered", broker=3)
+    guardian.said("heal", "--cluster", "clicks", "on")
+    patience_s = 3 * (CONFIRM_S + DELAY_S + SLACK_S)
+    led = until_alarm(guardian, patience_s, kind="skewed-leaders", state="recovered", broker=3)
     assert led["heals"] == 1
-    assert not [each for each in alarms(guardian) if each["state"] not in ("recovered", "suspect")]
+
+    cluster.kill(3)
+    healed = until_alarm(guardian, SESSION_S + patience_s, kind="dead-broker", state="recovered", heals=1)
+    assert (healed["id"], healed["returns"]) == (alarm["id"], 1)
+    assert healed["reason"] == "carried out by plan 1"
+    wait_until(lambda: guardian.json("plans", "list")["plans"][0]["state"] == "done", "its plan is done", SLACK_S)
+    assert guardian.json("alarms", alarm["id"])["plan"] is None
+    assert replicas_of(cluster) == {1: PARTITIONS, 2: PARTITIONS}
+    assert guardian.json("limits")["limits"] == [], "no throttle is left"
+    wait_until(lambda: all(each["state"] == "recovered" for each in alarms(guardian)), "all is well", patience_s)
 
 
 @pytest.mark.slow

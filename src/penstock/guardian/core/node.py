@@ -15,6 +15,7 @@ from uuid import UUID
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.guardian.core.alarms.early_warning import EarlyWarning
+from penstock.guardian.core.alarms.submitting import PlanSubmission
 from penstock.guardian.core.calls import Call
 from penstock.guardian.core.front import Answered, Front
 from penstock.guardian.core.handlers import handlers
@@ -127,6 +128,7 @@ class GuardianNode(NodeMachine):
             settings,
             do=scheduler.do,
             new_id=lambda: UUID(int=scheduler.random.getrandbits(128), version=4),
+            submission=PlanSubmission(lambda: self.quorum, self.sight),
         )
         authorizer = authorizer_of(node_settings)
         authorizer.loaded()

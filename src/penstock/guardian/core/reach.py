@@ -1,9 +1,9 @@
 """Calls to the brokers of a registered cluster.
 
 A broker is named by its id, once the cluster's metadata has told where it is; or it is ANY (one of those that are
-known, or of the bootstrap servers, in turn) or the CONTROLLER (the broker to which changes of the cluster are sent; any
-where that is not known: brokers hand such requests on). Every call ends once, with an answer or with the reason for
-having none, and never before `ask` returns.
+known, or of the bootstrap servers, in turn, but for those that are known to be gone) or the CONTROLLER (the broker to
+which changes of the cluster are sent; any where that is not known: brokers hand such requests on). Every call ends
+once, with an answer or with the reason for having none, and never before `ask` returns.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ class Reach:
         if broker >= 0:
             return None
         self._turn += 1
-        addresses = [split_address(each, "bootstrap", "10.0.0.7:9092") for each in cluster.bootstrap]
+        gone = {(each.host, each.port) for each in seen.departed.values() if each.id not in seen.brokers}
+        bootstrap = [split_address(each, "bootstrap", "10.0.0.7:9092") for each in cluster.bootstrap]
+        addresses = [each for each in bootstrap if each not in gone] or bootstrap
         addresses += [(each.host, each.port) for each in seen.brokers.values()]
         host, port = addresses[self._turn % len(addresses)]
         return Peer(-1, host, port, LISTENER)

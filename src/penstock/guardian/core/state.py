@@ -17,7 +17,7 @@ from penstock.guardian.core.accounts import AccountRecord, Accounts
 from penstock.guardian.core.alarms.alarm import NO_ALARMS, AlarmRecord, Alarms, alarm_record, replay_alarm
 from penstock.guardian.core.limits import GUARDIAN_COMMANDS_REMEMBERED_MAX
 from penstock.guardian.core.records import FEATURE_LEVEL, GuardianRecord
-from penstock.guardian.core.work.plans import NO_WORK, Work
+from penstock.guardian.core.work.plans import HEAL, NO_WORK, Work
 from penstock.guardian.core.work.replaying import WorkRecord, records_of_work, replay_work
 from penstock.protocol.messages.guardian.guardian_cluster_record import ClusterLabel, GuardianClusterRecord
 from penstock.protocol.messages.guardian.guardian_command_record import GuardianCommandRecord
@@ -29,7 +29,7 @@ KINDS = ("penstock", "kafka")
 """What a cluster runs."""
 OBSERVE, ADVISE, ACT = MODES = ("observe", "advise", "act")
 """What Guardian may do by itself: nothing, say what it would do, or do it."""
-ACTIONS = ("balance", "leaders", "topics", "throttle", "heal")
+ACTIONS = ("balance", "leaders", "topics", "throttle", HEAL)
 """Kinds of action, each with a mode in each cluster."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -14,16 +15,18 @@ from support.sights import CLUSTER, EVERY_MS, START_MS, live, partition, sight_o
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode
 from penstock.guardian.core import calls
-from penstock.guardian.core.alarms.alarm import ACTING, CONFIRMED, ESCALATED, Alarm, alarm_record
+from penstock.guardian.core.alarms.alarm import ACTING, CONFIRMED, ESCALATED, RECOVERED, Alarm, alarm_record
 from penstock.guardian.core.alarms.early_warning import EarlyWarning
 from penstock.guardian.core.alarms.finding import DEAD_BROKER, SKEWED_LEADERS
-from penstock.guardian.core.alarms.healing import Ended, Submit
+from penstock.guardian.core.alarms.submitting import PlanSubmission
 from penstock.guardian.core.calls import Reply
 from penstock.guardian.core.reach import CONTROLLER
 from penstock.guardian.core.reach import Ended as CallEnded
 from penstock.guardian.core.records import GuardianRecord
 from penstock.guardian.core.sight import METADATA, ClusterSight, Sight
 from penstock.guardian.core.state import EMPTY, Cluster, cluster_record, replay
+from penstock.guardian.core.work.plans import Move, Plan, Work
+from penstock.guardian.core.work.replaying import state_record
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import ApiVersionsResponse
@@ -67,7 +70,7 @@ class World:
     Attributes: `asked`, requests and to whom they went; `submitted`, plans.
     """
 
-    def __init__(self, seen: ClusterSight, mode: str = "act", submits: bool = False) -> None:
+    def __init__(self, seen: ClusterSight, mode: str = "act") -> None:
         self.now_ms = 0
         self.leads = self.lease = self.commits = True
         self.wall = WallTime(START_MS)
@@ -75,12 +78,10 @@ class World:
         self.sight = Sight({CLUSTER.id: seen})
         self.answers: dict[type[Message], Message | str] = {ApiVersionsRequest: REFUSED}
         self.asked: list[tuple[int, Message]] = []
-        self.submitted: list[tuple[Alarm, Mapping[str, Any]]] = []
         self.work: list[Iterator[None]] = []
         self.ids = 0
         self.leader = FakeLeader(self)
         self.mode(mode)
-        self.submits = submits
         self.duty = self.new_duty()
 
     def new_duty(self) -> EarlyWarning:
@@ -94,12 +95,11 @@ class World:
                 "penstock.guardian.heal.delay.ms": "60000",
             }
         )
-        submit: Submit | None = self.submit if self.submits else None
         reach: Any = self
         leader: Any = self
         return EarlyWarning(
             lambda: leader, self.sight, reach, self.wall, settings, do=self.work.append, new_id=self.new_id,
-            submit=submit,
+            submission=PlanSubmission(lambda: leader, self.sight),
         )  # fmt: skip
 
     def mode(self, mode: str) -> None:
@@ -120,10 +120,6 @@ class World:
             ended(None, answer, now_ms)
         else:
             ended(answer, None, now_ms)
-
-    def submit(self, cluster: Cluster, alarm: Alarm, plan: Mapping[str, Any], ended: Ended, now_ms: int) -> None:
-        self.submitted.append((alarm, plan))
-        ended(None, now_ms)
 
     def run(self, span_ms: int, *, fresh: bool = True) -> None:
         """Every second; every ten the cluster is seen anew."""
@@ -155,7 +151,7 @@ def skewed() -> ClusterSight:
 
 
 def test_a_missing_broker_is_called_itself() -> None:
-    world = World(dead())
+    world = World(dead(), mode="observe")
     world.run(100_000)
     assert set(world.asked_for(ApiVersionsRequest)) == {3}
     assert len(world.asked_for(ApiVersionsRequest)) <= 50, "every other second"
@@ -177,7 +173,7 @@ def test_of_a_broker_without_an_address_a_second_broker_is_asked(named: tuple[in
     seen = dead()
     del seen.departed[3]
     seen.controller = 1
-    world = World(seen)
+    world = World(seen, mode="observe")
     world.answers[MetadataRequest] = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=each, host="b", port=1) for each in named]
     )
@@ -187,28 +183,87 @@ def test_of_a_broker_without_an_address_a_second_broker_is_asked(named: tuple[in
     assert not world.asked_for(ApiVersionsRequest)
 
 
-def test_a_dead_broker_is_told_of_where_nobody_carries_out_plans() -> None:
+def test_a_dead_broker_has_one_plan_that_is_approved_with_it() -> None:
     world = World(dead())
     world.run(400_000)
-    assert world.states == [CONFIRMED]
+    (plan,) = world.leader.state.work.plans.values()
+    assert (plan.action, plan.state, plan.thin, plan.rate_bytes) == ("heal", "approved", True, -1)
+    assert [each.target for each in plan.moves] == [(4, 1)]
+    (alarm,) = world.leader.state.alarms.by_id.values()
+    assert (alarm.kind, alarm.state, alarm.reason) == (DEAD_BROKER, ACTING, "carried out by plan 1")
+    assert str(alarm.id) in plan.principal
 
 
-def test_the_plan_of_a_dead_broker_is_submitted_once() -> None:
-    world = World(dead(), submits=True)
+def test_where_guardian_only_advises_there_is_no_plan_before_a_person_asks() -> None:
+    world = World(dead(), mode="advise")
     world.run(400_000)
-    ((alarm, plan),) = world.submitted
-    assert (alarm.kind, alarm.state) == (DEAD_BROKER, ACTING)
-    assert [each["replicas"] for each in plan["partitions"]] == [[4, 1]]
+    assert not world.leader.state.work.plans
+    (alarm,) = world.leader.state.alarms.by_id.values()
+    world.leader.state = replay(world.leader.state, [alarm_record(replace(alarm, asked=True))])
+    world.run(20_000)
+    assert [each.state for each in world.leader.state.work.plans.values()] == ["approved"]
+
+
+def test_another_leader_finds_the_plan_and_makes_none() -> None:
+    world = World(dead())
+    world.run(200_000)
+    world.duty = world.new_duty()
+    world.run(200_000)
+    assert len(world.leader.state.work.plans) == 1
     assert world.states == [ACTING]
+
+
+def test_a_leader_that_finds_the_intent_without_its_plan_makes_it() -> None:
+    world = World(dead())
+    intent = Alarm(UUID(int=9), CLUSTER.id, DEAD_BROKER, 3, "", ACTING, START_MS, START_MS, heals=1)
+    world.leader.state = replay(world.leader.state, [alarm_record(intent)])
+    world.run(100_000)
+    assert len(world.leader.state.work.plans) == 1
+
+
+def test_a_broker_that_is_back_has_its_plan_taken_back() -> None:
+    world = World(dead())
+    world.run(200_000)
+    live(world.seen, (1, 2, 3, 4))
+    world.run(60_000)
+    assert world.states == [RECOVERED]
+    assert [each.state for each in world.leader.state.work.plans.values()] == ["cancelling"]
+
+
+@pytest.mark.parametrize("state", ["done", "cancelled"])
+def test_what_is_still_there_when_its_plan_has_ended_is_for_a_person(state: str) -> None:
+    world = World(dead())
+    world.run(200_000)
+    (plan,) = world.leader.state.work.plans.values()
+    ended = state_record(plan, state, "", world.wall.at(world.now_ms))
+    world.leader.state = replay(world.leader.state, [ended])
+    world.run(50_000)
+    assert world.states == [ACTING], "what was seen may be older than the plan's end"
+    world.run(30_000)
+    assert world.states == [ESCALATED]
+    world.run(400_000)
+    assert len(world.leader.state.work.plans) == 1
+
+
+def test_partitions_of_other_plans_are_left_to_them() -> None:
+    seen = dead()
+    other = Move(1, "t", UUID(int=1), 0, 2, (3, 1), (2, 1))
+    plan = Plan(1, CLUSTER.id, "balance", "User:ann", START_MS, state="running", moves=(other,))
+    world = World(seen)
+    world.leader.state = replace(world.leader.state, work=Work().with_plan(plan))
+    world.run(200_000)
+    (alarm,) = world.leader.state.alarms.by_id.values()
+    assert alarm.state == ESCALATED
+    assert alarm.reason == "nothing of it can be moved: t-0 is in another plan that has not ended"
 
 
 def test_what_cannot_be_moved_is_for_a_person() -> None:
     seen = dead()
     seen.topics["t"].partitions = (partition(0, 3, leader=-1, in_sync=(3,)),)
-    world = World(seen, submits=True)
+    world = World(seen)
     world.run(200_000)
     assert world.states == [ESCALATED]
-    assert not world.submitted
+    assert not world.leader.state.work.plans
 
 
 def test_preferred_leaders_are_elected_by_the_controller_once(caplog: pytest.LogCaptureFixture) -> None:

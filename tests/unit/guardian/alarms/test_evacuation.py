@@ -155,3 +155,10 @@ def test_any_plan_keeps_replicas_apart_and_loads_even(seed: int) -> None:
         added = Counter(move["to"]["broker"] for move in plan["moves"])
         counts = {each["broker"]: each["replicas"] for each in plan["after"]["brokers"]}
         assert max(counts[each] for each in added) - min(counts.values()) <= 3
+
+
+def test_what_another_plan_moves_is_left_to_it() -> None:
+    seen = of_dead(3, 4, *(partition(each, 3, 1, leader=1, in_sync=(1,)) for each in range(2)))
+    plan = evacuation(seen, Subject(3), {("t", 0)})
+    assert [each["partition"] for each in plan["partitions"]] == [1]
+    assert [each["rule"] for each in plan["violations"]] == ["in flight"]

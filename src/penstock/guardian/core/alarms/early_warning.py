@@ -19,12 +19,14 @@ from penstock.events import events
 from penstock.guardian.core.alarms.alarm import ACTING, ESCALATED, RECOVERED, Alarm, alarm_record
 from penstock.guardian.core.alarms.census import Census, take_census
 from penstock.guardian.core.alarms.finding import fresh
-from penstock.guardian.core.alarms.healing import Healing, Submit
+from penstock.guardian.core.alarms.healing import Healing, Submission
 from penstock.guardian.core.alarms.lifecycle import Times
 from penstock.guardian.core.alarms.lookout import Lookout
+from penstock.guardian.core.alarms.submitting import plan_of
 from penstock.guardian.core.alarms.vantage import Vantage
 from penstock.guardian.core.calls import Reply
 from penstock.guardian.core.leader import Leader
+from penstock.guardian.core.limits import GUARDIAN_FRESH_MS
 from penstock.guardian.core.reach import Reach
 from penstock.guardian.core.sight import METADATA, ClusterSight, Sight
 from penstock.guardian.core.state import Cluster
@@ -67,7 +69,8 @@ class EarlyWarning:
     """See the module's head.
 
     Args:
-        do: adds long work, which is done in steps. new_id: makes an id that no alarm has. submit: see `healing`.
+        do: adds long work, which is done in steps. new_id: makes an id that no alarm has. submission: takes the plans
+            that heal.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class EarlyWarning:
         *,
         do: Callable[[Iterator[None]], None],
         new_id: Callable[[], UUID],
-        submit: Submit | None = None,
+        submission: Submission,
     ) -> None:
         self._quorum = quorum
         self._sight = sight
@@ -88,7 +91,7 @@ class EarlyWarning:
         self._wall = wall
         self._do = do
         self._new_id = new_id
-        self._healing = Healing(reach, submit)
+        self._healing = Healing(reach, wall, submission)
         self._times = Times(
             settings.penstock_guardian_alarm_confirm_ms,
             settings.penstock_guardian_heal_delay_ms,
@@ -141,8 +144,11 @@ class EarlyWarning:
             logger.warning("no room for further alarms", cluster=cluster.name, left_out=result.left_out)
         found.full_told = bool(result.left_out)
         for alarm in alarms.of(cluster.id):
-            if alarm.state == ACTING and alarm.id not in found.begun and alarm.id not in self._pending:
-                self._take_up(found, cluster, alarm, now_ms)
+            if alarm.state == ACTING and alarm.id not in self._pending:
+                if alarm.id not in found.begun:
+                    self._take_up(found, cluster, alarm, now_ms)
+                else:
+                    self._follow(found, cluster, alarm, now_ms)
         if result.changed:
             self._write(quorum, cluster, result.changed, now_ms)
 
@@ -173,8 +179,11 @@ class EarlyWarning:
         for alarm in changed:
             tell(cluster, alarm)
             found = self._guarded.get(cluster.id)
-            if alarm.state == ACTING and found is not None:
+            if found is not None and alarm.state == ACTING:
                 self._begin(found, cluster, alarm, now_ms)
+            elif found is not None and alarm.state == RECOVERED:
+                found.begun.pop(alarm.id, None)
+                self._healing.over(alarm, found.seen, now_ms)
 
     def _take_up(self, found: Guarded, cluster: Cluster, alarm: Alarm, now_ms: int) -> None:
         """An intent of an earlier leader: what it has done is not known. The act is begun again if a look of this
@@ -194,23 +203,34 @@ class EarlyWarning:
         ended = partial(self._acted, cluster, alarm)
         self._healing.begin(cluster, alarm, found.seen, found.census, now_ms, ended=ended)
 
-    def _acted(self, cluster: Cluster, alarm: Alarm, why: str | None, now_ms: int) -> None:
+    def _acted(self, cluster: Cluster, alarm: Alarm, begun: bool, said: str, now_ms: int) -> None:
         """What came of an act. One that could not be done is for a person."""
         quorum = self._quorum()
-        if not quorum.leads:
-            return
         present = quorum.leader.state.alarms.by_id.get(alarm.id)
-        if present is None or present.state != ACTING:
+        if not quorum.leads or present is None or present.state != ACTING:
             return
-        if why is None:
-            logger.info("healing has been begun", cluster=cluster.name, kind=alarm.kind, about=alarm.about)
+        if not begun:
+            failed = replace(present, state=ESCALATED, since_ms=self._wall.at(now_ms), reason=said)
+            self._write(quorum, cluster, [failed], now_ms)
+        elif present.reason != said:
+            self._write(quorum, cluster, [replace(present, reason=said)], now_ms)
+
+    def _follow(self, found: Guarded, cluster: Cluster, alarm: Alarm, now_ms: int) -> None:
+        """An alarm whose plan has ended, and that is still seen a while after, is for a person."""
+        quorum, wall_ms = self._quorum(), self._wall.at(now_ms)
+        plan = plan_of(quorum.leader.state, alarm)
+        if plan is None or not plan.ended or not found.lookout.may_act(alarm):
             return
-        failed = replace(present, state=ESCALATED, since_ms=self._wall.at(now_ms), reason=why)
-        self._write(quorum, cluster, [failed], now_ms)
+        if wall_ms - plan.changed_ms >= self._times.confirm_ms + GUARDIAN_FRESH_MS:
+            reason = f"plan {plan.id} is {plan.state}, and it is still seen"
+            self._write(quorum, cluster, [replace(alarm, state=ESCALATED, since_ms=wall_ms, reason=reason)], now_ms)
 
 
 def tell(cluster: Cluster, alarm: Alarm) -> None:
     """Says once what has become of an alarm."""
+    if alarm.state == ACTING and alarm.reason:
+        logger.info("healing has been begun", cluster=cluster.name, about=alarm.about, by=alarm.reason)
+        return
     said = logger.info if alarm.state == RECOVERED else logger.warning
     fields = {"cluster": cluster.name, "kind": alarm.kind, "about": alarm.about, "id": str(alarm.id)}
     if alarm.state != RECOVERED:

@@ -13,15 +13,17 @@ that is being reassigned already is left to whoever does that.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from penstock.guardian.core.alarms.census import PartitionKey
 from penstock.guardian.core.alarms.dead_disks import lying_in
 from penstock.guardian.core.alarms.finding import Subject
 from penstock.guardian.core.limits import GUARDIAN_EVACUATED_MAX
 from penstock.guardian.core.sight import ClusterSight, SeenPartition
+from penstock.guardian.core.state import Cluster, GuardianState
 
 VERSION = 1
 """Of Kafka's file."""
@@ -54,16 +56,16 @@ class Evacuation:
         """Finds another place for the replica of one partition."""
         name = f"{partition.topic}-{partition.index}"
         if partition.adding or partition.removing:
-            self._leave("in flight", f"{name} is being reassigned already")
+            self.leave("in flight", f"{name} is being reassigned already")
             return
         if not any(each in self.brokers for each in partition.in_sync if each != subject.broker):
-            self._leave("source", f"{name} has no other living replica in sync: nothing can be copied")
+            self.leave("source", f"{name} has no other living replica in sync: nothing can be copied")
             return
         size_bytes = size_of(seen, partition)
         target = self._target(seen, subject, partition, size_bytes)
         if target is None:
             why = "each has one, is full, or its rack has one"
-            self._leave("racks", f"{name}: no living broker may get a replica: {why}")
+            self.leave("racks", f"{name}: no living broker may get a replica: {why}")
             return
         replicas = [target.id if each == subject.broker else each for each in partition.replicas]
         target.size_bytes += size_bytes
@@ -82,7 +84,8 @@ class Evacuation:
             "why": f"{subject} is dead; broker {target.id} has the least of those that may have it",
         })  # fmt: skip
 
-    def _leave(self, rule: str, text: str) -> None:
+    def leave(self, rule: str, text: str) -> None:
+        """One more replica stays where it is."""
         self.violations.append({"rule": rule, "text": text, "conflict": [rule]})
 
     def _target(self, seen: ClusterSight, subject: Subject, partition: SeenPartition, size_bytes: int) -> Broker | None:
@@ -106,8 +109,8 @@ class Evacuation:
         return (broker.size_bytes if self.by_size else 0, broker.replicas, broker.id)
 
 
-def evacuation(seen: ClusterSight, subject: Subject) -> dict[str, Any]:
-    """The plan that takes everything off a dead broker or log directory.
+def evacuation(seen: ClusterSight, subject: Subject, moving: Collection[PartitionKey] = frozenset()) -> dict[str, Any]:
+    """The plan that takes everything off a dead broker or log directory. `moving`: partitions that other plans move.
 
     Its `violations` are the replicas that are left where they are, each with the reason.
     """
@@ -117,7 +120,10 @@ def evacuation(seen: ClusterSight, subject: Subject) -> dict[str, Any]:
     before = {each.id: each.replicas for each in brokers.values()}
     affected = sorted(affected_by(seen, subject), key=lambda each: (-size_of(seen, each), each.topic, each.index))
     for partition in affected[:GUARDIAN_EVACUATED_MAX]:
-        found.add(seen, subject, partition)
+        if (partition.topic, partition.index) in moving:
+            found.leave("in flight", f"{partition.topic}-{partition.index} is in another plan that has not ended")
+        else:
+            found.add(seen, subject, partition)
     if len(affected) > GUARDIAN_EVACUATED_MAX:
         more = len(affected) - GUARDIAN_EVACUATED_MAX
         found.violations.append({"rule": "size", "text": f"{more} more replicas: plan again after", "conflict": []})
@@ -135,6 +141,12 @@ def evacuation(seen: ClusterSight, subject: Subject) -> dict[str, Any]:
         "seed": 0,
     }
     return {**plan, "digest": "sha256:" + sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()}
+
+
+def moving(state: GuardianState, cluster: Cluster) -> frozenset[PartitionKey]:
+    """Partitions of a cluster that plans are about to move."""
+    plans = state.work.worked_plans(cluster.id)
+    return frozenset(move.key for plan in plans for move in plan.moves if not move.ended)
 
 
 def targets(seen: ClusterSight, subject: Subject) -> dict[int, Broker]:

@@ -6,51 +6,52 @@ again by another leader that finds the intent: an election is not needed twice, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from penstock.errors import ErrorCode
 from penstock.guardian.core.alarms.alarm import Alarm
 from penstock.guardian.core.alarms.census import Census, PartitionKey
-from penstock.guardian.core.alarms.evacuation import evacuation
-from penstock.guardian.core.alarms.finding import DEAD_BROKER, DEAD_DISK, SKEWED_LEADERS, Subject
+from penstock.guardian.core.alarms.finding import DEAD_BROKER, DEAD_DISK, SKEWED_LEADERS
 from penstock.guardian.core.reach import CONTROLLER, Reach
 from penstock.guardian.core.sight import ClusterSight
 from penstock.guardian.core.state import Cluster
 from penstock.protocol.message import Message
 from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.elect_leaders_response import ElectLeadersResponse
+from penstock.records.wall import WallTime
 
 PREFERRED = 0
 """Election type of KIP-460."""
 TIMEOUT_MS = 30_000
 CHANNEL = "heal"
 
-Ended = Callable[[str | None, int], None]
-"""`ended(why, now_ms)`: `why` the act could not be done; None where it was, or is being done."""
+Ended = Callable[[bool, str, int], None]
+"""`ended(begun, said, now_ms)`: whether the act was done or is being done, and by what; or why it could not be."""
 
 
-class Submit(Protocol):
-    """Hands a plan to whoever carries out plans."""
+class Submission(Protocol):
+    """Hands plans to whoever carries them out."""
 
-    def __call__(self, cluster: Cluster, alarm: Alarm, plan: Mapping[str, Any], ended: Ended, now_ms: int) -> None:
-        """`ended` is called once, when the plan is taken or refused; a plan with the id of an alarm is taken once."""
+    def submit(
+        self, cluster: Cluster, alarm: Alarm, seen: ClusterSight, wall_ms: int, now_ms: int, *, submitted: Ended
+    ) -> None:
+        """Has what is dead evacuated; `submitted` is called once. An alarm's plan is taken once."""
+
+    def cancel(self, alarm: Alarm, why: str, wall_ms: int, now_ms: int) -> None:
+        """Ends the plan of an alarm that needs it no more, if it has not ended."""
 
 
 class Healing:
-    """See the module's head. `submit`: None where nobody carries out plans; then what is dead is only told of, with the
-    plan that would be carried out.
-    """
+    """See the module's head. Attributes: `kinds`, the kinds of anomaly that there is an act for."""
 
-    def __init__(self, reach: Reach, submit: Submit | None) -> None:
+    kinds = frozenset({SKEWED_LEADERS, DEAD_BROKER, DEAD_DISK})
+
+    def __init__(self, reach: Reach, wall: WallTime, submission: Submission) -> None:
         self._reach = reach
-        self._submit = submit
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of anomaly that there is an act for."""
-        return frozenset({SKEWED_LEADERS} if self._submit is None else {SKEWED_LEADERS, DEAD_BROKER, DEAD_DISK})
+        self._wall = wall
+        self._submission = submission
 
     def begin(
         self, cluster: Cluster, alarm: Alarm, seen: ClusterSight, census: Census, now_ms: int, *, ended: Ended
@@ -62,12 +63,12 @@ class Healing:
             done = partial(elected, ended)
             self._reach.ask(cluster, CONTROLLER, request, done, now_ms, timeout_ms=TIMEOUT_MS, channel=CHANNEL)
         else:
-            assert self._submit is not None, "an act that does not exist is never meant"
-            plan = evacuation(seen, Subject(alarm.broker, alarm.path))
-            if not plan["moves"]:
-                ended("nothing of it can be moved: the plan says why", now_ms)
-                return
-            self._submit(cluster, alarm, plan, ended, now_ms)
+            self._submission.submit(cluster, alarm, seen, self._wall.at(now_ms), now_ms, submitted=ended)
+
+    def over(self, alarm: Alarm, seen: ClusterSight, now_ms: int) -> None:
+        """An alarm is over. What is still being copied because of a broker that is back is taken back."""
+        if alarm.kind == DEAD_BROKER and alarm.heals and alarm.broker in seen.brokers:
+            self._submission.cancel(alarm, f"broker {alarm.broker} is back", self._wall.at(now_ms), now_ms)
 
 
 def election(partitions: Iterable[PartitionKey]) -> ElectLeadersRequest:
@@ -82,7 +83,7 @@ def election(partitions: Iterable[PartitionKey]) -> ElectLeadersRequest:
 def elected(ended: Ended, answer: Message | None, reason: str | None, now_ms: int) -> None:
     """What an election has come to. That it was not needed is as good as done."""
     if not isinstance(answer, ElectLeadersResponse):
-        ended(f"the election was not answered: {reason}", now_ms)
+        ended(False, f"the election was not answered: {reason}", now_ms)
         return
     fine = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
     results = [
@@ -92,12 +93,12 @@ def elected(ended: Ended, answer: Message | None, reason: str | None, now_ms: in
     ]
     failed = [(name, code) for name, code in results if code not in fine]
     if answer.error_code:
-        ended(f"the cluster refuses the election: {name_of(answer.error_code)}", now_ms)
+        ended(False, f"the cluster refuses the election: {name_of(answer.error_code)}", now_ms)
     elif results and len(failed) == len(results):
         name, code = failed[0]
-        ended(f"no leader was elected; {name}: {name_of(code)}", now_ms)
+        ended(False, f"no leader was elected; {name}: {name_of(code)}", now_ms)
     else:
-        ended(None, now_ms)
+        ended(True, f"{len(results) - len(failed)} of {len(results)} partitions have their preferred leader", now_ms)
 
 
 def name_of(code: int) -> str:

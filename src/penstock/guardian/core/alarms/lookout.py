@@ -31,6 +31,7 @@ from penstock.guardian.core.alarms.under_replication import UnderReplication
 from penstock.guardian.core.limits import GUARDIAN_ALARMS_MAX, GUARDIAN_ALARMS_PER_LOOK
 from penstock.guardian.core.sight import ClusterSight, Suspicion
 from penstock.guardian.core.state import OBSERVE, Cluster
+from penstock.guardian.core.work.plans import HEAL
 
 Key = tuple[str, Subject]
 
@@ -110,7 +111,7 @@ class Lookout:
         dead = {each.broker for each in (*brokers.findings, *disks.findings)}
         return Circumstances(
             wall_ms,
-            self.cluster.mode("heal"),
+            self.cluster.mode(HEAL),
             dead=len(dead),
             brokers=len(census.brokers | census.missing.keys()),
             dead_known=brokers.well_ms(Subject(-1)) is not None,

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from penstock.config.nearest import did_you_mean
 from penstock.guardian.core.alarms.alarm import ACTING, RECOVERED, STATES, SUSPECT, Alarm, alarm_record
-from penstock.guardian.core.alarms.evacuation import evacuation
+from penstock.guardian.core.alarms.evacuation import evacuation, moving
 from penstock.guardian.core.alarms.finding import (
     DEAD_BROKER,
     DEAD_DISK,
@@ -40,6 +40,7 @@ from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
 from penstock.guardian.core.resources.clusters import cluster_named
 from penstock.guardian.core.sight import ClusterSight
 from penstock.guardian.core.state import OBSERVE, Command
+from penstock.guardian.core.work.plans import HEAL
 
 HEALED_KINDS = (DEAD_BROKER, DEAD_DISK, SKEWED_LEADERS)
 REMEDIES: Mapping[str, str] = {
@@ -113,7 +114,7 @@ def asked_for(known: Known, alarm: Alarm, heal: bool) -> Alarm:
         raise Refused(CONFLICT, "the alarm is over: there is nothing to heal")
     if alarm.state == ACTING:
         raise Refused(CONFLICT, "it is being healed already")
-    if cluster.mode("heal") == OBSERVE:
+    if cluster.mode(HEAL) == OBSERVE:
         raise Refused(CONFLICT, f"the mode of heal in {cluster.name} is observe: set it to advise or act first")
     return replace(alarm, asked=True)
 
@@ -147,7 +148,7 @@ def shown(known: Known, alarm: Alarm) -> dict[str, Any]:
         "evidence": list(now.evidence if now is not None else alarm.evidence),
         "reason": alarm.reason or None,
         "remedy": REMEDIES.get(alarm.kind, ""),
-        "mode": cluster.mode("heal") if cluster is not None else OBSERVE,
+        "mode": cluster.mode(HEAL) if cluster is not None else OBSERVE,
         "heals": alarm.heals,
         "returns": alarm.returns,
         "asked": alarm.asked,
@@ -172,5 +173,6 @@ def detailed(known: Known, alarm: Alarm) -> dict[str, Any]:
     seen = known.sight.clusters.get(alarm.cluster_id)
     plan = None
     if seen is not None and alarm.kind in (DEAD_BROKER, DEAD_DISK) and alarm.is_open:
-        plan = evacuation(seen, Subject(alarm.broker, alarm.path))
+        others = moving(known.state, known.state.clusters[alarm.cluster_id])
+        plan = evacuation(seen, Subject(alarm.broker, alarm.path), others)
     return {**shown(known, alarm), "plan": plan}

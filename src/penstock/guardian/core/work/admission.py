@@ -1,8 +1,9 @@
 """Which waiting moves may begin now, and of the others why not, in a sentence.
 
 A move begins only where all replicas are in sync, and where those that it leaves are more than min.insync.replicas asks
-for: then a broker may die meanwhile, and producers with acks=all go on. Nobody else may be reassigning the partition.
-And there must be room under the caps: of the disks and brokers that it copies to and from, of the cluster, of all.
+for: then a broker may die meanwhile, and producers with acks=all go on. (A plan that heals takes a replica away because
+it is dead, so that one is not waited for.) Nobody else may be reassigning the partition. And there must be room under
+the caps: of the disks and brokers that it copies to and from, of the cluster, of all.
 
 The same function tells people why a move waits, from what the sampler has seen.
 """
@@ -116,7 +117,7 @@ def state_obstacle(plan: Plan, move: Move, look: Look) -> Obstacle | None:
             return Obstacle(f"broker {broker} is not there")
     if move.leader >= 0 and move.leader not in look.alive:
         return Obstacle(f"broker {move.leader}, which is to lead, is not there")
-    behind = [each for each in placed.replicas if each not in placed.in_sync]
+    behind = [each for each in placed.replicas if each not in placed.in_sync and not plan.gives_up(move, each)]
     if behind:
         return Obstacle(f"the replicas on {named(behind)} are not in sync")
     return margin_obstacle(plan, move, look) if move.adding or move.removing else None

@@ -27,6 +27,8 @@ CANCELLING, CANCELLED, DONE, SUPERSEDED = "cancelling", "cancelled", "done", "su
 WAITING, SUBMITTED, COPYING, CAUGHT_UP = "waiting", "submitted", "copying", "caught up"
 LEADER_SET, VERIFIED, BLOCKED = "leader set", "verified", "blocked"
 
+HEAL = "heal"
+"""The kind of action of plans that take replicas from where they are dead."""
 ENDED_PLANS = (DONE, CANCELLED, SUPERSEDED)
 WORKED_PLANS = (APPROVED, RUNNING, PAUSED, CANCELLING)
 """Plans that the executor looks after."""
@@ -177,6 +179,10 @@ class Plan:
 
     def move(self, number: int) -> Move | None:
         return self.moves[number - 1] if 1 <= number <= len(self.moves) else None
+
+    def gives_up(self, move: Move, broker: int) -> bool:
+        """Whether a replica is neither waited for nor copied from: a plan that heals takes it from where it is dead."""
+        return self.action == HEAL and broker in move.removing
 
     def name_of(self, move: Move) -> str:
         """What a move is called in calls."""

@@ -62,7 +62,7 @@ def wanted_limits(moves: Iterable[tuple[Plan, Move]], auto_rate: int) -> dict[Pl
         for broker, _ in move.shifting:
             slow(broker, DISK_RATE, rate)
         if move.adding:
-            for broker in move.before:
+            for broker in [each for each in move.before if not plan.gives_up(move, each)]:
                 slow(broker, LEADER_RATE, rate)
                 lists.setdefault((move.topic, LEADERS), []).append(f"{move.partition}:{broker}")
             for broker in move.adding:
