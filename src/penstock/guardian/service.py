@@ -20,6 +20,7 @@ from penstock.config.guardian import LISTENER, GuardianSettings
 from penstock.config.server import Settings
 from penstock.errors import ConfigError, StorageError
 from penstock.events import events
+from penstock.guardian.core.alarms.metrics import alarm_samples
 from penstock.guardian.core.identity import GuardianIdentity, format_directory
 from penstock.guardian.core.node import GuardianNode
 from penstock.log.directory import LogDirectory
@@ -134,6 +135,7 @@ class GuardianServer(NodeServer):
         yield Sample("penstock_guardian_clusters", GAUGE, "Clusters that are registered.", len(state.clusters))
         if age_ms is not None:
             yield Sample("penstock_guardian_age_seconds", GAUGE, "How old the state is at most.", age_ms / 1000)
+        yield from alarm_samples(state, node.sight)
         yield from node.bugs.samples()
 
     def _close_directories(self) -> None:

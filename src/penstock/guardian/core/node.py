@@ -10,15 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 from typing import Any, NoReturn
+from uuid import UUID
 
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode, RequestError, StorageError
-from penstock.guardian.core.front import Front
+from penstock.guardian.core.alarms.early_warning import EarlyWarning
+from penstock.guardian.core.calls import Call
+from penstock.guardian.core.front import Answered, Front
 from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
 from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Reach
+from penstock.guardian.core.sampler import Sampler
 from penstock.guardian.core.sight import Sight
+from penstock.guardian.core.work.executor import Executor
 from penstock.log.directory import LogDirectory
 from penstock.metadata.image import EMPTY_IMAGE
 from penstock.node.channel import Channel
@@ -68,12 +73,13 @@ class GuardianNode(NodeMachine):
     Args:
         settings: the node's. directory: the one at `penstock.guardian.data.dir`. random: all randomness of the node.
         bug: gets errors that should never happen; by default they are logged. work_ms: a clock, in ms, that measures
-        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins, which nobody
-        outside may guess. plugged: see there.
+        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins and tokens, which
+        nobody outside may guess. plugged: see there.
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
-        sight: what has been seen of the clusters. reach: calls to their brokers.
+        sight: what has been seen of the clusters. reach: calls to their brokers. executor: does what plans say.
+        early_warning: raises alarms, heals.
     """
 
     def __init__(
@@ -91,13 +97,15 @@ class GuardianNode(NodeMachine):
         self.guardian_settings = settings
         node_settings = settings.node
         state = self.state = NodeState(node_settings, directory)
+        self._nonces = nonces or random
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.connections: dict[int, Connection] = {}
         self.identity: GuardianIdentity
         self.quorum: GuardianQuorum
         self.front: Front
+        self.executor: Executor
         users = EMPTY_IMAGE.scram_credentials
-        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, nonces or random)
+        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, self._nonces)
         self._outgoing = Outgoing(
             state.node_id,
             timers=scheduler.timers,
@@ -111,6 +119,15 @@ class GuardianNode(NodeMachine):
         )
         self.sight = Sight()
         self.reach = Reach(self.outgoing, scheduler.timers, self.sight)
+        self.early_warning = EarlyWarning(
+            lambda: self.quorum,
+            self.sight,
+            self.reach,
+            scheduler.wall,
+            settings,
+            do=scheduler.do,
+            new_id=lambda: UUID(int=scheduler.random.getrandbits(128), version=4),
+        )
         authorizer = authorizer_of(node_settings)
         authorizer.loaded()
         self.gate = Gate(authorizer, Denials(authorizer, scheduler))
@@ -172,6 +189,7 @@ class GuardianNode(NodeMachine):
                 self,
                 call=QuorumCalls(self.outgoing, lambda: self.quorum).call,
                 random=scheduler.random,
+                nonces=self._nonces,
                 wall=scheduler.wall,
             )
             self.front = Front(
@@ -181,11 +199,25 @@ class GuardianNode(NodeMachine):
                 scheduler.wall,
                 timeout_ms=settings.penstock_guardian_request_timeout_ms,
             )
+            sampler = Sampler(
+                self.sight,
+                self.reach,
+                scheduler.wall,
+                state=lambda: self.quorum.state,
+                leads=lambda: self.quorum.leads,
+                may_act=self.may_act,
+                do=scheduler.do,
+                interval_ms=settings.penstock_guardian_sample_interval_ms,
+            )
             self.quorum.start(now_ms)
         except OSError as error:
             raise StorageError(f"{directory.path} cannot be read: {error.strerror}") from error
+        executor = self.executor = Executor(self.quorum, self.reach, scheduler.wall, scheduler.bugs, self.may_act)
         scheduler.duties = (
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
+            Duty("the executor", executor.tick, executor.next_deadline_ms, scheduler.bugs),
+            Duty("the looks at clusters", sampler.tick, sampler.next_deadline_ms, scheduler.bugs),
+            Duty("early warning", self.early_warning.tick, self.early_warning.next_deadline_ms, scheduler.bugs),
         )
         self.state.ready = True
 
@@ -231,7 +263,12 @@ class GuardianNode(NodeMachine):
         scheduler.effects = []
         return effects
 
-    # For the quorum
+    # For others
+
+    def ask(self, call: Call, answered: Answered, now_ms: int) -> None:
+        """Has a call answered that came otherwise than over the node's listener; `answered` is called once."""
+        self._happens(now_ms)
+        self.front.take(call, answered, now_ms, handed_on=False)
 
     def log_failed(self, error: Exception) -> None:
         """The node cannot go on; the shell ends the process."""

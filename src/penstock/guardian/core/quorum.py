@@ -68,6 +68,7 @@ class GuardianQuorum(ReplicatedLog):
         *,
         call: Send,
         random: Random,
+        nonces: Random,
         wall: WallTime,
     ) -> None:
         """`disk` is the blocking disk of the directory with this identity; `call` is that of `node.quorum_calls`."""
@@ -75,7 +76,7 @@ class GuardianQuorum(ReplicatedLog):
         super().__init__(local, disk, observer, call=call, cluster_id=identity.guardian_id, random=random, wall=wall)
         self.settings = settings
         self.committed_part = Committed(settings.penstock_guardian_snapshot_bytes, wall)
-        self.leader = Leader(self, self.committed_part, random)
+        self.leader = Leader(self, self.committed_part, random, nonces)
         self.lease = Lease(settings.lease_ms, wall)
         self._claiming = False
         self._fresh_ms: int | None = None
