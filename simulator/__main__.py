@@ -10,6 +10,7 @@ examples:
   python -m simulator --scenario transactional --seeds 1..20 --jobs 2 --twice 1
   python -m simulator --scenario users --seeds 1..50 --jobs 2 --twice 1
   python -m simulator --scenario limited --seeds 1..60 --jobs 2 --twice 1
+  python -m simulator --scenario guardian --seeds 1..100 --jobs 2 --twice 1
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 - *Admins* have clusters of their own. Each change has a request id, and is asked for again, of any node, until it has
   an answer; so an admin knows what must be there.
 - *Readers* ask any node. What they get must not be older than the node says it is.
-- *Trouble* comes to the leader most of all: killed, without power, stopped, cut off in both directions or one.
+- *Trouble* comes to the leader most of all: killed, without power, stopped, cut off in both directions or one. In every
+  fourth seed it aims at the moments in which two nodes might both act (`simulator.guardian.trouble`).
 
 At all times at most one node may act. At the end all is healed, and every node has the same state, with everything that
 was answered, once.
@@ -21,6 +22,7 @@ from uuid import UUID
 from penstock.guardian.core.state import ACTIONS, MODES, OBSERVE
 from penstock.protocol.messages.own.guardian_call_request import GuardianCallRequest
 from simulator.guardian.machine import GuardianMachine, settings_of
+from simulator.guardian.trouble import Trouble
 from simulator.node.client import Client
 from simulator.world.checks import check, replayable
 from simulator.world.driver import Simulation
@@ -36,8 +38,8 @@ RETRY_MS = 60
 THINK_MS = 120
 PATIENCE_MS = 1_500
 """After so long a client asks another node."""
-TROUBLE_MS = (300, 2_500)
-KINDS_OF_TROUBLE = ("kill", "power", "pause", "cut off", "one way", "usurped", "break", "silence", "clock")
+AIMED = 4
+"""Every so many seeds the trouble aims at the lease."""
 AGAIN = (429, 503, 507)
 ONE_ACTS = "at most one node may act"
 ANSWERED_ONCE = "what was answered is there, once"
@@ -99,6 +101,9 @@ class Admin:
         """The next change."""
         world = self.world
         if not world.loading:
+            return
+        if world.quiet:
+            world.simulation.after_ms(THINK_MS, self.go_on)
             return
         present = [name for name, each in self.clusters.items() if each.modes is not None]
         what = world.random.random()
@@ -190,6 +195,8 @@ class GuardianWorld:
         self.readers = [Reader(self, each) for each in range(READERS)]
         self.loading = True
         self.troubled = True
+        self.quiet = False
+        self.trouble = Trouble(self, aimed=seed % AIMED == 0 and nodes == NODES)
         self.changes = self.reads = self.failovers = 0
         self._last_actor: int | None = None
 
@@ -209,12 +216,12 @@ class GuardianWorld:
             machine.start()
         for go_on in (*(each.go_on for each in self.admins), *(each.go_on for each in self.readers)):
             simulation.after_ms(self.random.randrange(500), go_on)
-        simulation.after_ms(self.random.randrange(2_000), self._trouble)
+        simulation.after_ms(self.random.randrange(2_000), self.trouble.go_on)
         start_ms = simulation.now_ms
         simulation.run(start_ms + RUN_MS)
         self.troubled = False
         self.loading = False
-        self._heal()
+        self.trouble.heal()
         simulation.run(start_ms + RUN_MS + FINAL_MS)
         self._compare()
 
@@ -228,56 +235,6 @@ class GuardianWorld:
                 self.failovers += self._last_actor is not None
                 self._last_actor = node_id
                 self.simulation.trace(f"node {node_id} acts")
-
-    # Trouble
-
-    def _trouble(self) -> None:
-        if not self.troubled:
-            return
-        leaders = [each for each in self.machines if each.running and each.node.quorum.leads]
-        victim = self.random.choice(leaders if leaders and self.random.random() < 0.7 else self.machines)
-        others = [each for each in self.machines if each is not victim]
-        what = self.random.choice(KINDS_OF_TROUBLE)
-        if not victim.running:
-            what = "nothing"
-        self.simulation.trace(f"trouble for {victim.host}: {what}")
-        self._befall(what, victim, others)
-        self.simulation.after_ms(self.random.randrange(*TROUBLE_MS), self._trouble)
-
-    def _befall(self, what: str, victim: GuardianMachine, others: list[GuardianMachine]) -> None:
-        """Has one kind of trouble come to a machine."""
-        match what:
-            case "kill" | "power":
-                victim.kill(power_failed=what == "power")
-            case "pause":
-                victim.pause(self.random.randrange(200, 5_000))
-            case "cut off" | "one way":
-                for each in others:
-                    pair = (victim.host, each.host) if self.random.random() < 0.5 else (each.host, victim.host)
-                    self.network.partition(*pair, both_ways=what == "cut off")
-                self.simulation.after_ms(self.random.randrange(200, 5_000), self._heal)
-            case "usurped" if len(others) > 1:
-                self._usurp(victim, *self.random.sample(others, 2))
-            case "break":
-                self.network.break_connections(victim.host)
-            case "silence":
-                self.network.silence_connections(victim.host)
-            case "clock":
-                victim.step_clock(self.random.choice((-3_600_000, 3_600_000, -700, 700)))
-
-    def _usurp(self, victim: GuardianMachine, away: GuardianMachine, last: GuardianMachine) -> None:
-        """One node hears nothing of the victim for so long that it stands; then the connection of the other breaks."""
-        self.network.partition(victim.host, away.host)
-        broken_ms = self.random.randrange(1_000, 3_000)
-        self.simulation.after_ms(broken_ms, lambda: self._break(victim, last))
-        self.simulation.after_ms(broken_ms + 1_000, self._heal)
-
-    def _break(self, one: GuardianMachine, other: GuardianMachine) -> None:
-        self.network.break_connections(one.host, other.host)
-        self.network.partition(one.host, other.host)
-
-    def _heal(self) -> None:
-        self.network.heal()
 
     # The end
 

@@ -14,6 +14,7 @@ from simulator.__main__ import FAMILIES, main
 from simulator.cluster.scenarios import SCENARIOS
 from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.groups.scenarios import GROUP_SCENARIOS
+from simulator.guardian.scenarios import GUARDIAN_SCENARIOS
 from simulator.jobs import SAME_TRACE, run_all
 from simulator.quotas.scenarios import QUOTA_SCENARIOS
 from simulator.quotas.sharing import TENANT_SCENARIOS
@@ -23,6 +24,8 @@ from simulator.world.checks import Violation
 from simulator.worlds import WORLDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "simulator.md"
+PARTS = {"log", "node", "raft", "raft-full"}
+"""Worlds that are no cluster."""
 PLANTED = """
 import logging, os
 from simulator import jobs
@@ -99,7 +102,7 @@ def test_all_scenarios_of_a_family_are_run_by_one_command(
 
 
 def test_every_scenario_of_a_cluster_is_in_one_family() -> None:
-    alone = {"log", "node", "raft", "raft-full", "guardian"}
+    alone = {*PARTS, *GUARDIAN_SCENARIOS}
     assert sorted(name for names in FAMILIES.values() for name in names) == sorted(set(WORLDS) - alone)
 
 
@@ -118,7 +121,8 @@ def test_what_simulated_nodes_log_stays_off_the_terminal() -> None:
 def test_the_page_about_the_simulator_tells_every_scenario() -> None:
     scenarios = (*SCENARIOS.values(), *COMPACTED_SCENARIOS.values(), *GROUP_SCENARIOS.values())
     scenarios += (*TRANSACTION_SCENARIOS.values(), *SECURED_SCENARIOS.values(), *QUOTA_SCENARIOS.values())
-    scenarios += tuple(TENANT_SCENARIOS.values())
+    scenarios += (*TENANT_SCENARIOS.values(), *GUARDIAN_SCENARIOS.values())
+    assert {each.name for each in scenarios} == set(WORLDS) - PARTS
     rows = [f"| `{each.name}` | {each.doc} |" for each in scenarios]
     told = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     assert told == rows

@@ -294,7 +294,7 @@ MUTANTS = {
     "a departure counts before its metadata": Mutant(
         replication.departures_count_at_once, "minimums", 3, (WATERMARK, MINIMUM)
     ),
-    "a session goes on under another epoch": Mutant(session_goes_on, "chaos", 14, (UNSYNCED,)),
+    "a session goes on under another epoch": Mutant(session_goes_on, "chaos", 1, (UNSYNCED,)),
     "eligible replicas are forgotten": Mutant(eligible_forgotten, "minimums", 4, (UNSYNCED, UNFINISHED)),
     "a replica made anew is in sync": Mutant(remade_is_in_sync, "takeouts", 1, LOST),
     "what was not flushed is trusted, metadata": Mutant(unflushed_is_trusted, "raft", 73, (NOT_STARTED,)),
@@ -307,12 +307,12 @@ MUTANTS = {
     "an unclean stop counts as clean": Mutant(unclean_stop_counts_clean, "eligible", 1, LOST),
     "joined below the epoch's start": Mutant(replication.joined_below_the_epoch, "chaos", 3, (JOINS,)),
     "a reassignment is complete early": Mutant(reassigned_early, "moves", 6, (REASSIGNED, HEARD)),
-    "the unheard take over": Mutant(unheard_take_over, "storm", 1, (HEARD,)),
+    "the unheard take over": Mutant(unheard_take_over, "storm", 11, (HEARD,)),
     "appended before the recovery point is lower": Mutant(appended_before_the_point_is_lower, "tempest"),
     "sessions follow the wall clock": Mutant(timers_follow_the_wall_clock, "groups-calm", 3, (STAYS,)),
     "no request stirs the controller": Mutant(no_request_stirs, "network", 7, (STIRRED,)),
     "nobody gives up waiting": Mutant(nobody_gives_up, "network", 1, (ANSWERED,)),
-    "a repeated batch waits its turn": Mutant(first_in_first_out, "network", 18, (REACHED,)),
+    "a repeated batch waits its turn": Mutant(first_in_first_out, "network", 17, (REACHED,)),
     "a refused group stays": Mutant(refused_group_stays, "groups-storm", 13, (LISTED,)),
     "nobody leaves what cannot be classic": Mutant(nobody_leaves, "groups-migration", 20, (SILENT, STAYS)),
     "ids too long for a member id": Mutant(ids_too_long, "groups-calm", 20, UNENCODED),

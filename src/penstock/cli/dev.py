@@ -6,6 +6,7 @@ examples:
   penstock dev
   penstock dev --brokers 3                           three nodes, topics with three replicas
   penstock dev --secure                              TLS, logins and ACLs; see what it prints
+  penstock dev --brokers 3 --guardian                and a Guardian that looks after them
   penstock dev --fresh --port 9192 --override num.partitions=6
   penstock dev --json --port 0 --data /tmp/mine      one line of JSON when ready: for scripts
 """
@@ -35,6 +36,9 @@ from penstock.cli.server import add_logging
 from penstock.errors import ConfigError, StorageError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.cli.dev_guardian import DevGuardian
     from penstock.config.server import Settings
     from penstock.server.server import Server
 
@@ -60,6 +64,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--data", "DIR", "directory for the data (default: ~/.local/share/penstock/dev)")
     add_flag(parser, "--fresh", "start empty: delete what earlier runs of penstock dev stored there")
     add_flag(parser, "--secure", "one node with TLS, logins and ACLs: makes certificates and an administrator")
+    add_flag(parser, "--guardian", "run a Guardian beside the cluster, which is registered with it")
+    add_option(parser, "--guardian-port", "PORT", "port of Guardian; 0 takes any free one (default: 9500, or the next "
+               "free one)", type=int)  # fmt: skip
     add_pairs(parser, "--override", "broker setting")
     add_flag(parser, "--json", "print one line of JSON when ready")
     add_logging(parser, "WARNING")
@@ -81,9 +88,10 @@ class Place:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the cluster until Ctrl-C; returns the exit code."""
     from penstock.server.logs import configure
-    from penstock.server.process import run as run_node
 
     configure(json_lines=arguments.log_format == "json", level=arguments.log_level)
+    if arguments.guardian and arguments.secure:
+        raise UsageError("--guardian is for a cluster without --secure: Guardian would have to log in to it")
     if arguments.brokers != 1:
         if arguments.secure:
             raise UsageError("--secure is for one node: leave --brokers out")
@@ -102,17 +110,35 @@ def run(arguments: argparse.Namespace) -> int:
             secured, place.client_file = secure(place.data)
             overrides = {**secured, "listeners": listeners(place, LISTENER), **overrides}
         settings = prepare(place, overrides)
+    if not arguments.guardian:
+        return run_one(arguments, place, settings, None)
+    from penstock.cli.dev_guardian import guardian_beside
+
+    with guardian_beside(
+        place.data, arguments.guardian_port, fresh=arguments.fresh, log_level=arguments.log_level
+    ) as guardian:
+        return run_one(arguments, place, settings, guardian)
+
+
+def run_one(arguments: argparse.Namespace, place: Place, settings: Settings, guardian: DevGuardian | None) -> int:
+    """Runs the node until Ctrl-C; returns the exit code."""
+    from penstock.server.process import run as run_node
 
     def ready(server: Server) -> None:
         address = next(address for name, address in server.addresses.items() if name != "CONTROLLER")
         metrics = f"http://{server.http_address}/metrics" if server.http_address else ""
+        if guardian is not None:
+            guardian.register([address])
         if arguments.json:
             import json
 
             told = {"bootstrap": address, "metrics": metrics, "data": place.data}
-            print(json.dumps(told | ({"command_config": place.client_file} if place.client_file else {})), flush=True)
+            told |= {"command_config": place.client_file} if place.client_file else {}
+            told |= {"guardian": guardian.address} if guardian is not None else {}
+            print(json.dumps(told), flush=True)
         else:
-            print(greeting(place, address, metrics, seconds_since_start()), flush=True)
+            more = guardian.told() if guardian is not None else []
+            print(greeting(place, address, metrics, seconds_since_start(), more), flush=True)
 
     code = run_node(settings, on_ready=ready)
     if not arguments.json:
@@ -214,7 +240,7 @@ def listeners(place: Place, clients: str) -> str:
     return f"{clients}://{HOST}:{place.port},CONTROLLER://{HOST}:0"
 
 
-def greeting(place: Place, address: str, metrics: str, seconds: float) -> str:
+def greeting(place: Place, address: str, metrics: str, seconds: float, more: Sequence[str] = ()) -> str:
     """The text shown when the cluster is ready."""
     from penstock import __version__
     from penstock.cli.output import BOLD, YELLOW, home_relative, paint
@@ -236,6 +262,7 @@ def greeting(place: Place, address: str, metrics: str, seconds: float) -> str:
             f"  data        {home_relative(place.data)}   ({kept}){elsewhere}",
             *client,
             f"  metrics     {metrics}{notes.get('metrics', '')}",
+            *more,
             f"  not yet     {MISSING}",
             "Ctrl-C stops it.",
         ]

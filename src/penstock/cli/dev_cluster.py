@@ -33,6 +33,7 @@ from penstock.cli.dev_place import (
 from penstock.errors import ConfigError, StorageError, UsageError
 
 if TYPE_CHECKING:
+    from penstock.cli.dev_guardian import DevGuardian
     from penstock.config.server import Settings
     from penstock.server.server import Server
 
@@ -56,7 +57,14 @@ def run(arguments: argparse.Namespace) -> int:
     data = data_directory(arguments.data)
     with held([data]):  # as long as this process lives, so that a second command never gets in between
         make_room(data, arguments.brokers, fresh=arguments.fresh)
-        return run_in(data, overrides, arguments)
+        if not arguments.guardian:
+            return run_in(data, overrides, arguments, None)
+        from penstock.cli.dev_guardian import guardian_beside
+
+        with guardian_beside(
+            data, arguments.guardian_port, fresh=arguments.fresh, log_level=arguments.log_level
+        ) as guardian:
+            return run_in(data, overrides, arguments, guardian)
 
 
 def make_room(data: str, count: int, *, fresh: bool) -> None:
@@ -77,7 +85,7 @@ def make_room(data: str, count: int, *, fresh: bool) -> None:
             mark(log_directory(data, node_id))
 
 
-def run_in(data: str, overrides: dict[str, str], arguments: argparse.Namespace) -> int:
+def run_in(data: str, overrides: dict[str, str], arguments: argparse.Namespace, guardian: DevGuardian | None) -> int:
     """Runs the cluster in its directory until Ctrl-C; returns the exit code."""
     count = arguments.brokers
     ports = choose_ports(arguments.port, DEFAULT_PORT, count, "--port", "bootstrap")
@@ -93,11 +101,14 @@ def run_in(data: str, overrides: dict[str, str], arguments: argparse.Namespace) 
             raise StorageError(f"node {failed.id} did not come up; see above")
         bootstrap = ",".join(f"{HOST}:{port}" for port in ports)
         metrics = [f"http://{HOST}:{port}/metrics" for port in metrics_ports]
+        if guardian is not None:
+            guardian.register(bootstrap.split(","))
         if arguments.json:
-            pids = [node.pid for node in nodes]
-            print(json.dumps({"bootstrap": bootstrap, "metrics": metrics, "data": data, "pids": pids}), flush=True)
+            told = {"bootstrap": bootstrap, "metrics": metrics, "data": data, "pids": [node.pid for node in nodes]}
+            print(json.dumps(told | ({"guardian": guardian.address} if guardian is not None else {})), flush=True)
         else:
-            print(greeting(bootstrap, metrics, data, count, seconds_since_start()), flush=True)
+            more = guardian.told() if guardian is not None else []
+            print(greeting(bootstrap, metrics, data, count=count, more=more), flush=True)
         wait_for_signal_or_end(nodes)
     except KeyboardInterrupt:
         pass
@@ -113,17 +124,18 @@ def interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def greeting(bootstrap: str, metrics: Sequence[str], data: str, count: int, seconds: float) -> str:
+def greeting(bootstrap: str, metrics: Sequence[str], data: str, *, count: int, more: Sequence[str]) -> str:
     """The text shown when the cluster is ready."""
     from penstock import __version__
     from penstock.cli.output import BOLD, home_relative, paint
 
     return "\n".join(
         [
-            paint(f"Penstock {__version__}", BOLD) + f", {count} nodes, ready in {seconds:.2f} s",
+            paint(f"Penstock {__version__}", BOLD) + f", {count} nodes, ready in {seconds_since_start():.2f} s",
             f"  bootstrap   {bootstrap}",
             "  metrics     " + f"\n{' ' * 14}".join(textwrap.wrap(" ".join(metrics), LIST_WIDTH)),
             f"  data        {home_relative(data)}   (kept; --fresh starts empty)",
+            *more,
             f"  not yet     {MISSING}",
             "Ctrl-C stops it.",
         ]

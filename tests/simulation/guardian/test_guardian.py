@@ -16,7 +16,9 @@ from penstock.guardian.core.committed import Committed
 from penstock.guardian.core.leader import Leader
 from penstock.guardian.core.lease import Lease
 from penstock.guardian.core.quorum import GuardianQuorum
+from penstock.raft.core import Core
 from penstock.raft.driver import Driver
+from penstock.raft.states import Progress
 from simulator.guardian.world import ANSWERED_ONCE, AS_OLD_AS_TOLD, ONE_ACTS, SAME, GuardianWorld
 from simulator.world.checks import Violation
 
@@ -66,6 +68,28 @@ def the_lease_is_ignored(patch: pytest.MonkeyPatch) -> None:
 def voters_promise_nothing(patch: pytest.MonkeyPatch) -> None:
     real = quorum.raft_config
     patch.setattr(quorum, "raft_config", lambda settings: replace(real(settings), lease_ms=0, leader_grace_ms=20))
+
+
+def a_lost_answer_counts_as_contact(patch: pytest.MonkeyPatch) -> None:
+    """A fetch over any connection shows that the answer before it has arrived."""
+    real = Progress.fetched
+
+    def fetched(progress: Progress, offset: int, leader_end_offset: int, link: object, now_ms: int) -> None:
+        real(progress, offset, leader_end_offset, progress.answered_link, now_ms)
+
+    patch.setattr(Progress, "fetched", fetched)
+
+
+def a_later_epoch_ends_a_promise(patch: pytest.MonkeyPatch) -> None:
+    """A voter that goes on to a later epoch forgets what its leader from before may still count on."""
+    real = Core._become
+
+    def become(core: Core, role: Any, now_ms: int) -> None:
+        before_ms = core.leased_until_ms
+        real(core, role, now_ms)
+        core.leased_until_ms = before_ms
+
+    patch.setattr(Core, "_become", become)
 
 
 def a_change_is_answered_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
@@ -123,6 +147,8 @@ QUICK = {
 }
 SEARCHED = {
     voters_promise_nothing: (ONE_ACTS,),
+    a_lost_answer_counts_as_contact: (ONE_ACTS,),
+    a_later_epoch_ends_a_promise: (ONE_ACTS,),
     a_snapshot_forgets_the_commands: (ANSWERED_ONCE, SAME),
     what_was_not_committed_is_kept: (SAME, ANSWERED_ONCE, AS_OLD_AS_TOLD),
     a_snapshot_is_not_loaded: (SAME, ANSWERED_ONCE, AS_OLD_AS_TOLD),
