@@ -36,3 +36,7 @@ GUARDIAN_DOUBTS_TOLD = 3
 """Things of an answer that are not believed and are named; of the others only the number is told."""
 GUARDIAN_ROWS_PER_ANSWER = 2_000
 """Rows of one answer about what is seen; the others come on the next pages."""
+GUARDIAN_ENDS_PER_CALL = 5_000
+"""Partitions whose ends are asked for at once; the others are asked for after the answer."""
+GUARDIAN_WINDOWS_KEPT = 288
+"""Windows of five minutes that are kept for each partition, a day of them; older ones are forgotten."""
