@@ -10,6 +10,7 @@
 | `GET /v1/audit` | the latest changes, the newest first |
 | `GET /v1/brokers?cluster=NAME` | the brokers of a cluster, as the leader sees them; so `/v1/disks`, `/v1/topics` |
 | `GET /v1/topics/TOPIC?cluster=NAME` | the partitions of a topic |
+| `GET /v1/model?cluster=NAME` | what a model of a cluster is made of |
 
 `read` answers from what is known. `decide` makes the records of a change and its answer, and changes nothing: only
 replaying the records does. A change carries the id of its request. When it is asked for again, because its answer was
@@ -39,10 +40,13 @@ from penstock.guardian.core.resources.audit import Audit
 from penstock.guardian.core.resources.brokers import Brokers
 from penstock.guardian.core.resources.clusters import Clusters
 from penstock.guardian.core.resources.disks import Disks
+from penstock.guardian.core.resources.model import ModelOfCluster
 from penstock.guardian.core.resources.topics import Topics
 from penstock.guardian.core.state import Command, command_record
 
-RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit(), Brokers(), Disks(), Topics())}
+RESOURCES: dict[str, Resource] = {
+    each.path: each for each in (Clusters(), Audit(), Brokers(), Disks(), ModelOfCluster(), Topics())
+}
 
 
 @dataclass(frozen=True, slots=True)
