@@ -115,7 +115,7 @@ class GuardianNode:
             logins=PeerLogins(mechanisms, scheduler.emit, directory.index),
         )
         self.sight = Sight()
-        self.reach = Reach(self.outgoing, scheduler.timers, self.sight)
+        self.reach = Reach(self.outgoing, scheduler.timers, self.sight, settings.credentials)
         authorizer = authorizer_of(node_settings)
         authorizer.loaded()
         self.gate = Gate(authorizer, Denials(authorizer, scheduler))
