@@ -86,7 +86,7 @@ class Trouble:
             kinds[what](victim, others)
         self._after(self._random.randrange(*AIMED_MS if self._aimed else TROUBLE_MS), self.go_on)
 
-    def _after(self, delay_ms: int, act: Callable[[], object]) -> None:
+    def _after(self, delay_ms: int, act: Callable[[], None]) -> None:
         self._world.simulation.after_ms(delay_ms, act)
 
     def heal(self) -> None:

@@ -33,6 +33,12 @@ from penstock.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from penstock.protocol.messages.list_offsets_request import ListOffsetsRequest
+from penstock.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from penstock.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.list_partition_reassignments_response import (
     ListPartitionReassignmentsResponse,
@@ -62,6 +68,7 @@ class FakeCluster:
     brokers: list[int]
     topics: dict[str, list[list[int]]]
     sizes: dict[tuple[str, int], int] = field(default_factory=dict)
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
     changing: dict[tuple[str, int], tuple[list[int], list[int]]] = field(default_factory=dict)
     min_insync: dict[str, str] = field(default_factory=dict)
     lies: dict[tuple[type[Message], int], Callable[[Any], Message | str | None]] = field(default_factory=dict)
@@ -142,6 +149,23 @@ class FakeCluster:
             log_dir="/data/0", topics=topics, total_bytes=DISK_BYTES, usable_bytes=DISK_BYTES // 2
         )
         return DescribeLogDirsResponse(results=[directory])
+
+    def _ListOffsetsRequest(self, broker: int, request: ListOffsetsRequest) -> Message:  # noqa: N802
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        ListOffsetsPartitionResponse(
+                            partition_index=each.partition_index,
+                            offset=self.ends.get((topic.name, each.partition_index), 0),
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
 
     def _DescribeConfigsRequest(self, broker: int, request: DescribeConfigsRequest) -> Message:  # noqa: N802
         return DescribeConfigsResponse(

@@ -14,6 +14,8 @@ from interop.kafka_peer import KafkaPeer
 from support.guardian_process import Guardian
 from support.processes import wait_until
 
+from penstock.guardian.model.reading import read_model
+from penstock.guardian.plan.model import BYTES, Model
 from penstock.testing.broker import LocalBroker
 
 TOPIC, PARTITIONS, RECORDS, RECORD_BYTES = "clicks", 3, 50, 1_000
@@ -64,6 +66,17 @@ def check(found: dict[str, Any], kind: str, directories: int) -> None:
     assert all(0 <= found["age_ms"][part] < 5_000 for part in ("metadata", "reassignments", "disks"))
 
 
+def exported(guardian: Guardian, cluster: str, directory: Path) -> Model:
+    """The model of a cluster, once anything is known of what is written to it."""
+
+    def watched() -> bool:
+        found = guardian.json("model", "export", "--cluster", cluster, "--cpu-cores", "4", str(directory))
+        return any("windows of 5 minutes" in each for each in found["estimates"])
+
+    wait_until(watched, "what is written is known", timeout_s=20)
+    return read_model(directory).model
+
+
 def fill(bootstrap: str) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
@@ -71,12 +84,16 @@ def fill(bootstrap: str) -> None:
     assert producer.flush(20) == 0
 
 
-def test_penstock_is_seen(guardian: Guardian) -> None:
+def test_penstock_is_seen(guardian: Guardian, tmp_path: Path) -> None:
     with LocalBroker() as broker:
         broker.create_topic(TOPIC, partitions=PARTITIONS)
         fill(broker.bootstrap)
         guardian.said("clusters", "add", "mine", "--kind", "penstock", "--bootstrap", broker.bootstrap)
         check(seen_whole(guardian, "mine"), "penstock", directories=1)
+        model = exported(guardian, "mine", tmp_path / "model")
+        assert TOPIC in model.topics
+        assert model.disks.dirs == (str(broker.data_dir),)
+        assert model.load()[:, BYTES].sum() > RECORDS * RECORD_BYTES
         said = guardian.said("inventory", "mine")
         assert f"{TOPIC} " in said
         assert "controller" in said
@@ -88,13 +105,19 @@ def test_penstock_is_seen(guardian: Guardian) -> None:
 
 @pytest.mark.slow
 @pytest.mark.java
-def test_kafka_is_seen_and_one_that_stands_still_is_told(guardian: Guardian) -> None:
+def test_kafka_is_seen_and_one_that_stands_still_is_told(guardian: Guardian, tmp_path: Path) -> None:
     with KafkaPeer(log_directories=2) as kafka, LocalBroker() as broker:
         kafka.create_topic(TOPIC, PARTITIONS)
         fill(kafka.bootstrap)
         guardian.said("clusters", "add", "theirs", "--kind", "kafka", "--bootstrap", kafka.bootstrap)
         guardian.said("clusters", "add", "mine", "--kind", "penstock", "--bootstrap", broker.bootstrap)
         check(seen_whole(guardian, "theirs"), "kafka", directories=2)
+        model = exported(guardian, "theirs", tmp_path / "model")
+        assert len(model.disks.dirs) == 2
+        plan = guardian.json("plan", "--cluster", "theirs", "--cpu-cores", "4")
+        assert plan["violations"] == []
+        assert {move["kind"] for move in plan["moves"]} <= {"disk"}
+        assert any("Kafka tells none of them" in each for each in plan["estimates"])
         assert kafka.process is not None
         os.kill(kafka.process.pid, signal.SIGSTOP)
         try:

@@ -115,7 +115,7 @@ def test_files_and_words_that_are_wrong(model: Path, tmp_path: Path, capsys: pyt
         return captured.err
 
     planning = ("plan", "--model", str(model))
-    assert "--model is missing" in refused("plan")
+    assert "--model or --cluster is missing" in refused("plan")
     assert "is no directory; a model is one with brokers.parquet" in refused("plan", "--model", str(tmp_path / "none"))
     assert "did you mean drained?" in refused(*planning, "--rules", rules(tmp_path, '{"drai": [1]}'))
     assert "is no JSON" in refused(*planning, "--rules", rules(tmp_path, "{"))

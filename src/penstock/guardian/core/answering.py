@@ -10,6 +10,7 @@
 | `GET /v1/audit` | the latest changes, the newest first |
 | `GET /v1/brokers?cluster=NAME` | the brokers of a cluster, as the leader sees them; so `/v1/disks`, `/v1/topics` |
 | `GET /v1/topics/TOPIC?cluster=NAME` | the partitions of a topic |
+| `GET /v1/model?cluster=NAME` | what a model of a cluster is made of |
 | `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
 | `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
 | `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
@@ -48,6 +49,7 @@ from penstock.guardian.core.resources.clusters import Clusters
 from penstock.guardian.core.resources.decisions import Decisions
 from penstock.guardian.core.resources.disks import Disks
 from penstock.guardian.core.resources.limits import Limits
+from penstock.guardian.core.resources.model import ModelOfCluster
 from penstock.guardian.core.resources.moves import Moves
 from penstock.guardian.core.resources.plans import Plans
 from penstock.guardian.core.resources.topics import Topics
@@ -57,7 +59,7 @@ from penstock.guardian.core.state import Command, command_record
 RESOURCES: dict[str, Resource] = {
     each.path: each
     for each in (
-        *(Clusters(), Audit(), Users(), Tokens(), Brokers(), Disks(), Topics()),
+        *(Clusters(), Audit(), Users(), Tokens(), Brokers(), Disks(), ModelOfCluster(), Topics()),
         *(Plans(), Moves(), Limits(), Decisions(), AlarmList()),
     )
 }

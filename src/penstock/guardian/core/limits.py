@@ -94,3 +94,7 @@ GUARDIAN_TOKEN_STATE_AGE_MAX_MS = 10_000
 """How old what a node knows may be for tokens to count there: it may not have heard yet that one was revoked."""
 GUARDIAN_PATH_MAX = 2_000
 """Characters of a path and its query; a longer one is refused."""
+GUARDIAN_ENDS_PER_CALL = 5_000
+"""Partitions whose ends are asked for at once; the others are asked for after the answer."""
+GUARDIAN_WINDOWS_KEPT = 288
+"""Windows of five minutes that are kept for each partition, a day of them; older ones are forgotten."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from penstock.guardian.core.reach import Ended, Reach
-from penstock.guardian.core.sight import ClusterSight
+from penstock.guardian.core.sight import ClusterSight, of_broker
 from penstock.guardian.core.state import Cluster
 from penstock.protocol.message import Message
 from penstock.records.wall import WallTime
@@ -53,6 +53,13 @@ class Watched:
         """A part has been seen, perhaps without what is not believed of it."""
         self.seen.seen_ms[part] = self._wall.at(now_ms)
         self.tell(part, doubts)
+
+    def saw_all(self, part: str) -> None:
+        """What brokers tell has been seen whole since the one that was looked at longest ago was."""
+        seen = self.seen
+        times_ms = [seen.seen_ms.get(of_broker(part, broker)) for broker in seen.brokers]
+        if times_ms and None not in times_ms:
+            seen.seen_ms[part] = min(each for each in times_ms if each is not None)
 
     def tell(self, part: str, failure: str | None) -> None:
         """Why a part was not seen; None: there is nothing to say any more."""

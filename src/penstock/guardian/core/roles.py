@@ -45,6 +45,7 @@ RULES: Mapping[str, Mapping[str, Need]] = {
     "/v1/brokers": SEEN,
     "/v1/disks": SEEN,
     "/v1/groups": SEEN,
+    "/v1/model": SEEN,
     "/v1/topics": WORKED,
     "/v1/plans": WORKED,
     "/v1/moves": WORKED,
