@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
-from types import MappingProxyType
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 
-from penstock.guardian.core import permitted, roles
+from penstock.guardian.core import answering, permitted, roles
 from penstock.guardian.core.accounts import Role, Token, User, hash_of, new_token, token_record, user_record
 from penstock.guardian.core.answering import RESOURCES
 from penstock.guardian.core.calls import Call, Known, Reply
@@ -168,9 +168,8 @@ def test_what_is_changed_and_may_only_be_seen_is_forbidden_not_hidden() -> None:
 
 def test_a_restricted_view_has_nothing_else() -> None:
     """Whatever a state holds: parts that say of which cluster they are stay with it, others are left out."""
-    state = state_of(USERS)
-    known = known_of(state)
-    seen = roles.restricted(known, {CLICKS}, "User:ann")
+    known = known_of(state_of(USERS))
+    seen = roles.restricted(known, frozenset({CLICKS}), "User:ann")
     assert set(seen.state.clusters) == set(seen.sight.clusters) == {CLICKS}
     assert not seen.state.accounts.users
     assert not seen.state.accounts.tokens
@@ -180,35 +179,50 @@ def test_a_restricted_view_has_nothing_else() -> None:
     assert {each.name for each in fields(Sight)} == {"clusters"}, "what is new in Sight must be restricted, too"
 
 
-def test_parts_of_a_state_are_kept_by_their_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    class About(NamedTuple):
-        cluster_id: UUID
+@dataclass(frozen=True)
+class About:
+    """Something that a state may hold."""
 
-    class Field(NamedTuple):
-        name: str
+    cluster: UUID | None = None
+    cluster_id: UUID | None = None
+    plan: int = 0
 
-    class Holder(NamedTuple):
-        state: Any
-        sight: Sight
 
-    kept: dict[str, Any] = {}
+@dataclass(frozen=True)
+class Part:
+    """A part that a state may have."""
 
-    class State(NamedTuple):
-        plans: Any
-        loose: Any
+    plans: Mapping[int, About]
+    decisions: Mapping[int, About]
+    loose: Mapping[int, str]
+    next_id: int = 7
 
-    def keep(value: Any, **parts: Any) -> Any:
-        kept.update(parts)
-        return value
 
-    monkeypatch.setattr(roles, "fields", lambda _: (Field("plans"), Field("loose")))
-    monkeypatch.setattr(roles, "replace", keep)
-    state = State({1: About(CLICKS), 2: About(VIEWS)}, MappingProxyType({1: "no cluster"}))
-    roles.restricted(Holder(state, Sight()), {CLICKS}, "User:ann")  # type: ignore[arg-type]
-    assert kept["plans"] == {1: About(CLICKS)}
-    assert kept["loose"] == {}
-    with pytest.raises(TypeError, match=r"not known whom GuardianState\.plans may be shown"):
-        roles.restricted(Holder(State(["a list"], {}), Sight()), {CLICKS}, "User:ann")  # type: ignore[arg-type]
+def test_parts_of_a_state_are_kept_by_their_cluster() -> None:
+    about = {1: About(cluster=CLICKS), 2: About(cluster_id=VIEWS), 3: About(cluster_id=CLICKS), 4: About()}
+    only = frozenset({CLICKS})
+    assert list(roles.seen_part(about, only)) == [1, 3]
+    part = Part(about, {5: About(plan=1), 6: About(plan=2), 7: About(), 8: About(cluster=CLICKS)}, {1: "no cluster"})
+    kept = roles.seen_part(part, only)
+    assert (list(kept.plans), sorted(kept.decisions), kept.loose, kept.next_id) == ([1, 3], [5, 8], {}, 7)
+    assert roles.seen_part(7, only) is roles.seen_part("", only) is None
+    with pytest.raises(TypeError, match="not known whom a list of the state may be shown"):
+        roles.seen_part([About(cluster=CLICKS)], only)
+
+
+def test_a_change_is_decided_on_everything_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers that are given in turn would otherwise be those of what is hidden."""
+    seen: list[int] = []
+    real = answering.decide
+
+    def noted(known: Known, call: Call, new_id: Any) -> Any:
+        seen.append(len(known.state.clusters))
+        return real(known, call, new_id)
+
+    monkeypatch.setattr(answering, "decide", noted)
+    known = known_of(state_of(USERS))
+    assert asked(known, Asked("PATCH", "/v1/clusters/clicks", MODES, ""), "operator@clicks").status == 200
+    assert seen == [1, 2]
 
 
 @pytest.fixture
