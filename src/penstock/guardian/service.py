@@ -18,7 +18,7 @@ from functools import partial
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
-from penstock.config.guardian import LISTENER, GuardianSettings
+from penstock.config.guardian import LISTENER, PREFIX, GuardianSettings
 from penstock.errors import ConfigError, StorageError
 from penstock.events import events
 from penstock.guardian.core.identity import GuardianIdentity, format_directory
@@ -38,6 +38,7 @@ from penstock.server.shell import Shell
 from penstock.server.tls import Tls
 
 if TYPE_CHECKING:
+    from penstock.guardian.rest.endpoint import RestEndpoint
     from penstock.server.http import HttpEndpoint
 
 logger = events("guardian")
@@ -58,6 +59,7 @@ class GuardianServer:
         self.settings = settings
         self.address = ""
         self.http_address: str | None = None
+        self.rest_address: str | None = None
         self.failed = asyncio.Event()
         self.failure: Exception | None = None
         self.node: GuardianNode
@@ -72,6 +74,7 @@ class GuardianServer:
         self._looking: asyncio.Task[None] | None = None
         self._issuer_keys: IssuerKeys | None = None
         self._http: HttpEndpoint | None = None
+        self._rest: RestEndpoint | None = None
         self._started = False
         self._stopping = False
 
@@ -91,6 +94,8 @@ class GuardianServer:
                 logger.info("listening", listener=LISTENER, address=listener.address)
             if self.settings.node.penstock_metrics_listener:
                 await self._start_http()
+            if self.settings.penstock_guardian_rest_listener:
+                await self._start_rest()
         except BaseException:
             await self._close()
             raise
@@ -160,6 +165,7 @@ class GuardianServer:
         for listener in self._listeners:
             listener.stop_accepting()
         try:
+            await self._stop_rest()
             self.node.shutdown(self.shell.clock.now_ms())
             self.shell.kick()
             await asyncio.wait_for(self._until_stopped(), STOP_TIMEOUT_S)
@@ -189,6 +195,8 @@ class GuardianServer:
         yield Sample("penstock_guardian_clusters", GAUGE, "Clusters that are registered.", len(state.clusters))
         if age_ms is not None:
             yield Sample("penstock_guardian_age_seconds", GAUGE, "How old the state is at most.", age_ms / 1000)
+        if self._rest is not None:
+            yield from self._rest.samples()
         yield from node.bugs.samples()
         yield from shell_samples(self.shell)
         if self._tls is not None:
@@ -209,6 +217,20 @@ class GuardianServer:
             token=settings.penstock_metrics_token,
         )
         self.http_address = await self._http.start(settings.penstock_metrics_listener)
+
+    async def _start_rest(self) -> None:
+        try:
+            from penstock.guardian.rest.endpoint import RestEndpoint
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"{PREFIX}rest.listener needs {error.name}, which is not installed\n  pip install 'penstock[guardian]'"
+            ) from None
+        tls = self._tls
+        assert tls is not None
+        context = partial(tls.context, LISTENER) if self.settings.penstock_guardian_rest_tls else None
+        rest = RestEndpoint(self.node, self.shell, context, self.node.bugs.of("connection"))
+        self.rest_address = await rest.start(self.settings.penstock_guardian_rest_listener)
+        self._rest = rest
 
     async def _look_at_stores(self, tls: Tls) -> None:
         """Takes over changed keys and trust as long as the node runs."""
@@ -231,6 +253,11 @@ class GuardianServer:
         if not self._changed.is_set():
             self._changed.set()
 
+    async def _stop_rest(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            await rest.stop()
+
     async def _close(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
@@ -238,6 +265,7 @@ class GuardianServer:
             self._looking = None
         if self._issuer_keys is not None:
             await self._issuer_keys.stop()
+        await self._stop_rest()
         if self._http is not None:
             await self._http.stop()
             self._http = None
