@@ -86,8 +86,11 @@ class Trouble:
             kinds[what](victim, others)
         self._after(self._random.randrange(*AIMED_MS if self._aimed else TROUBLE_MS), self.go_on)
 
-    def _after(self, delay_ms: int, act: Callable[[], None]) -> None:
-        self._world.simulation.after_ms(delay_ms, act)
+    def _after(self, delay_ms: int, act: Callable[[], object]) -> None:
+        def event() -> None:
+            act()
+
+        self._world.simulation.after_ms(delay_ms, event)
 
     def heal(self) -> None:
         """Ends what is wrong with the network, and the quiet."""

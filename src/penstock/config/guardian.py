@@ -18,13 +18,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.config.broker.network import SECURITY_PROTOCOLS
+from penstock.config.broker.network import SECURITY_PROTOCOLS, WITH_TLS
 from penstock.config.guardian_credentials import CREDENTIALS, Credentials, entries_of, read_credentials
 from penstock.config.listeners import VOTER, bracketed, split_address
 from penstock.config.nearest import did_you_mean
 from penstock.config.server import Settings, located
 from penstock.config.setting import Group, Setting
-from penstock.config.values import HOUR_MS, INT, LIST, MINUTE_MS, SECOND_MS, STRING, MiB
+from penstock.config.values import BOOLEAN, HOUR_MS, INT, LIST, MINUTE_MS, SECOND_MS, STRING, MiB
 from penstock.errors import ConfigError, ConfigErrors
 
 PREFIX = "penstock.guardian."
@@ -35,6 +35,8 @@ NODE_COUNTS = (1, 3, 5)
 DERIVED_PREFIXES = ("controller.", "process.roles", "log.dir", "metadata.log.dir", "listeners", "advertised.listeners")
 DERIVED = frozenset({"node.id", "broker.id", "listener.security.protocol.map", "inter.broker.listener.name"})
 """Settings of Kafka's that follow from Guardian's own."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Hosts that only this machine reaches."""
 SETUP_TIMEOUTS = ("socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms")
 """Where these are not given, a connection to another node may take no longer than its answer: a TCP connection that is
 tried anew is made sooner than one that has waited for longer and longer.
@@ -110,6 +112,14 @@ class GuardianSettings(Group):
     penstock_guardian_alarm_disk_full_ms = Setting(
         f"{PREFIX}alarm.disk.full.ms", INT, default=24 * HOUR_MS, at_least=MINUTE_MS
     ).documented("An alarm is raised for a disk that would be full within this time, if it went on filling as it does.")
+    penstock_guardian_rest_listener = Setting(f"{PREFIX}rest.listener", STRING, default="").documented(
+        "Address of the REST API, host:port, for people and their tools with tokens; empty for none. It needs "
+        f"`{PREFIX}rest.tls` unless it is on loopback: tokens do not go over a network in clear."
+    )
+    penstock_guardian_rest_tls = Setting(f"{PREFIX}rest.tls", BOOLEAN, default=False).documented(
+        "Whether the REST API speaks TLS, with the certificate of the node's listener: "
+        f"`{PREFIX}security.protocol` must be SSL or SASL_SSL."
+    )
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> GuardianSettings:
@@ -168,7 +178,27 @@ class GuardianSettings(Group):
             split_address(self.penstock_guardian_listener, f"{PREFIX}listener", "10.0.0.1:9500")
         except ConfigError as wrong:
             yield wrong
+        yield from self._rest_problems()
         yield from self._voter_problems()
+
+    def _rest_problems(self) -> Iterator[ConfigError]:
+        if self.penstock_guardian_rest_tls and self.penstock_guardian_security_protocol not in WITH_TLS:
+            yield ConfigError(
+                f"{PREFIX}rest.tls has the certificate of the node's listener: {PREFIX}security.protocol must be "
+                f"{' or '.join(WITH_TLS)}"
+            )
+        if not self.penstock_guardian_rest_listener:
+            return
+        try:
+            host, _ = split_address(self.penstock_guardian_rest_listener, f"{PREFIX}rest.listener", "127.0.0.1:9600")
+        except ConfigError as wrong:
+            yield wrong
+            return
+        if host not in LOOPBACK and not self.penstock_guardian_rest_tls:
+            yield ConfigError(
+                f"{PREFIX}rest.listener: {self.penstock_guardian_rest_listener} is open to the network, where tokens "
+                f"would go in clear: set {PREFIX}rest.tls, or listen on 127.0.0.1"
+            )
 
     def _voter_problems(self) -> Iterator[ConfigError]:
         ids = []

@@ -1,5 +1,7 @@
 """Limits of Guardian. Nobody needs to tune them."""
 
+from penstock.config.values import KiB, MiB
+
 MODEL_REPLICAS_MAX = 20_000_000
 """Replicas of one model; a larger one is refused, since its arrays would need over 8 GB."""
 MODEL_BROKERS_MAX = 20_000
@@ -42,3 +44,27 @@ TELEMETRY_COLUMNS_MAX = 256
 """Columns, or fields of names, of a section, those of newer brokers included."""
 TELEMETRY_VALUES_MAX = 8 * 1024 * 1024
 """Values of a frame, each of which takes 8 bytes here; 100,000 replicas have 1.8 million."""
+REST_CONNECTIONS_MAX = 256
+"""Connections of the REST API; a further one is told so and closed."""
+REST_BACKLOG = 128
+"""Connections that the system keeps until the REST API takes them."""
+REST_ACCEPT_PAUSE_S = 0.1
+"""How long no connection is taken after one could not be: descriptors may have run out."""
+REST_HEAD_MAX_BYTES = 16 * KiB
+"""Request line and headers of a request over HTTP; more is refused."""
+REST_REQUEST_TIMEOUT_S = 30.0
+"""How long a request over HTTP may take, from the end of the one before it on its connection (or from connecting) until
+its answer is read.
+"""
+REST_ANSWER_TIMEOUT_S = 15.0
+"""How long whoever asks over HTTP waits for the answer of Guardian."""
+REST_DISCARD_MAX_BYTES = 16 * MiB
+"""Of a body that is too large, so much is read and dropped before the refusal: who still sends does not read."""
+REST_LINGER_S = 1.0
+"""How long a connection that is closed may take to read what was sent to it."""
+REST_STOP_S = 2.0
+"""How long requests that are being answered may take when the node stops."""
+REST_LOGINS_LOGGED_EVERY_MS = 10_000
+"""Failed logins over HTTP from one address are in the log once in so long, with their number."""
+REST_LOGIN_ADDRESSES_MAX = 1_000
+"""Addresses that are remembered for that; while there are so many, failures of others are only counted."""

@@ -14,9 +14,11 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from random import Random, SystemRandom
+from typing import TYPE_CHECKING
 
-from penstock.config.guardian import LISTENER, GuardianSettings
+from penstock.config.guardian import LISTENER, PREFIX, GuardianSettings
 from penstock.config.server import Settings
 from penstock.errors import ConfigError, StorageError
 from penstock.events import events
@@ -34,6 +36,9 @@ from penstock.server.node_server import NodeServer, work_ms
 from penstock.server.plugging import plugged_of
 from penstock.server.shell import Shell
 from penstock.server.tls import Tls
+
+if TYPE_CHECKING:
+    from penstock.guardian.rest.endpoint import RestEndpoint
 
 logger = events("guardian")
 
@@ -54,9 +59,11 @@ class GuardianServer(NodeServer):
         super().__init__(durable=durable)
         self.settings = settings
         self.address = ""
+        self.rest_address: str | None = None
         self.node: GuardianNode
         self._lock: DirectoryLock | None = None
         self._disk: BlockingDisk | None = None
+        self._rest: RestEndpoint | None = None
 
     @property
     def _living(self) -> GuardianNode:
@@ -71,6 +78,8 @@ class GuardianServer(NodeServer):
             listener.serve(self.shell, self.shell.limits.backlog)
             self.address = listener.address
             logger.info("listening", listener=LISTENER, address=listener.address)
+        if self.settings.penstock_guardian_rest_listener:
+            await self._start_rest()
 
     def _open(self) -> None:
         settings = self.settings.node
@@ -136,7 +145,29 @@ class GuardianServer(NodeServer):
         if age_ms is not None:
             yield Sample("penstock_guardian_age_seconds", GAUGE, "How old the state is at most.", age_ms / 1000)
         yield from alarm_samples(state, node.sight)
+        if self._rest is not None:
+            yield from self._rest.samples()
         yield from node.bugs.samples()
+
+    async def _start_rest(self) -> None:
+        try:
+            from penstock.guardian.rest.endpoint import RestEndpoint
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"{PREFIX}rest.listener needs {error.name}, which is not installed\n  pip install 'penstock[guardian]'"
+            ) from None
+        tls = self._tls
+        assert tls is not None
+        context = partial(tls.context, LISTENER) if self.settings.penstock_guardian_rest_tls else None
+        rest = RestEndpoint(self.node, self.shell, context, self.node.bugs.of("connection"))
+        self.rest_address = await rest.start(self.settings.penstock_guardian_rest_listener)
+        self._rest = rest
+
+    async def _stop_listening(self) -> None:
+        await super()._stop_listening()
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            await rest.stop()
 
     def _close_directories(self) -> None:
         if self._disk is not None:

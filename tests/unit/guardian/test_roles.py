@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.guardian.core import permitted, roles
+from penstock.guardian.core import answering, permitted, roles
 from penstock.guardian.core.accounts import Role, Token, User, hash_of, new_token, token_record, user_record
 from penstock.guardian.core.answering import RESOURCES
 from penstock.guardian.core.calls import Call, Known, Reply
@@ -168,9 +168,8 @@ def test_what_is_changed_and_may_only_be_seen_is_forbidden_not_hidden() -> None:
 
 def test_a_restricted_view_has_nothing_else() -> None:
     """Whatever a state holds: parts that say of which cluster they are stay with it, others are left out."""
-    state = state_of(USERS)
-    known = known_of(state)
-    seen = roles.restricted(known, {CLICKS}, "User:ann")
+    known = known_of(state_of(USERS))
+    seen = roles.restricted(known, frozenset({CLICKS}), "User:ann")
     assert set(seen.state.clusters) == set(seen.sight.clusters) == {CLICKS}
     assert not seen.state.accounts.users
     assert not seen.state.accounts.tokens
@@ -186,9 +185,24 @@ def test_an_id_of_what_is_hidden_is_not_given_again() -> None:
     state = state_of(USERS)
     work = state.work.with_plan(Plan(id=1, cluster=VIEWS, action="balance", principal="User:bob", wall_ms=0))
     work = work.with_decision(Decision(1, 1, "submit", "User:bob", 0, "submitted"))
-    seen = roles.restricted(known_of(replace(state, work=work)), {CLICKS}, "User:ann").state.work
+    seen = roles.restricted(known_of(replace(state, work=work)), frozenset({CLICKS}), "User:ann").state.work
     assert (dict(seen.plans), dict(seen.decisions)) == ({}, {})
     assert (seen.next_plan, seen.next_decision) == (2, 2)
+
+
+def test_a_change_is_decided_on_everything_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers that are given in turn would otherwise be those of what is hidden."""
+    seen: list[int] = []
+    real = answering.decide
+
+    def noted(known: Known, call: Call, new_id: Any) -> Any:
+        seen.append(len(known.state.clusters))
+        return real(known, call, new_id)
+
+    monkeypatch.setattr(answering, "decide", noted)
+    known = known_of(state_of(USERS))
+    assert asked(known, Asked("PATCH", "/v1/clusters/clicks", MODES, ""), "operator@clicks").status == 200
+    assert seen == [1, 2]
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ def start(arguments: argparse.Namespace) -> int:
     logger.info(f"Penstock {__version__} Guardian starts", node_id=node_id, settings=arguments.file, pid=os.getpid())
 
     def ready(server: GuardianServer) -> None:
-        logger.info("ready", address=server.address, metrics=server.http_address or "none")
+        metrics, rest = server.http_address or "none", server.rest_address or "none"
+        logger.info("ready", address=server.address, metrics=metrics, rest=rest)
 
     return run_server(settings.node, lambda: GuardianServer(settings), ready)

@@ -118,7 +118,7 @@ class Decided:
 class Resource(ABC):
     """One thing to ask for: what is at `path`, and at `path/NAME`. `live`: it is answered from what the leader sees,
     so another node hands a call on even if it changes nothing. `operations`: what it says of itself to people and
-    tools.
+    tools. `body_max_bytes`: what a call may bring.
 
     `name` is what follows the path, "" for the path itself. All methods raise Refused.
     """
@@ -126,6 +126,7 @@ class Resource(ABC):
     path: str
     live = False
     operations: Sequence[Operation] = ()
+    body_max_bytes = GUARDIAN_BODY_MAX_BYTES
 
     @abstractmethod
     def read(self, known: Known, call: Call, name: str) -> Reply:

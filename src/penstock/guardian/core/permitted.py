@@ -11,7 +11,7 @@ from uuid import UUID
 
 from penstock.guardian.core import answering
 from penstock.guardian.core.answering import Change
-from penstock.guardian.core.calls import CONFLICT, NOT_FOUND, Call, Known, Refused, Reply
+from penstock.guardian.core.calls import BAD_REQUEST, CONFLICT, NOT_FOUND, Call, Known, Refused, Reply
 from penstock.guardian.core.roles import VIEW, forbidden, need_of, view
 
 
@@ -29,6 +29,8 @@ def decide(known: Known, call: Call, new_id: Callable[[], UUID]) -> Change:
     """What a change comes to, if its requester may make it.
 
     What she may see and not change is refused as forbidden; what she may not see is answered like what is not there.
+    What she may change is decided twice: on what she may change, where it must not be refused, and then on everything
+    that is known, since new numbers, and what there is room for, hang on what she may not see, too.
     """
     made = known.state.commands.get(call.request_id)
     try:
@@ -37,11 +39,14 @@ def decide(known: Known, call: Call, new_id: Callable[[], UUID]) -> Change:
         changeable = view(known, call, need)
         if made is not None and made.principal != call.principal:
             raise Refused(CONFLICT, "the request id was that of another change before")
-        change = answering.decide(changeable, call, new_id)
-        if change.reply.status == NOT_FOUND and changeable is not known and need != VIEW:
-            visible = view(known, call, VIEW)
-            if answering.decide(visible, call, new_id).reply.status != NOT_FOUND:
-                raise forbidden(call, need)
+        if changeable is not known:
+            tried = answering.decide(changeable, call, new_id)
+            if tried.reply.status == NOT_FOUND and need != VIEW:
+                visible = view(known, call, VIEW)
+                if answering.decide(visible, call, new_id).reply.status != NOT_FOUND:
+                    raise forbidden(call, need)
+            if tried.reply.status >= BAD_REQUEST:
+                return tried
     except Refused as error:
         return Change((), error.reply)
-    return change
+    return answering.decide(known, call, new_id)

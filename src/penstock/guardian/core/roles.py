@@ -89,14 +89,15 @@ def view(known: Known, call: Call, need: Need) -> Known:
         return known
     if need.everywhere or not held:
         raise forbidden(call, need)
-    return restricted(known, {each.cluster_id for each in held if each.cluster_id is not None}, call.principal)
+    cluster_ids = frozenset(each.cluster_id for each in held if each.cluster_id is not None)
+    return restricted(known, cluster_ids, call.principal)
 
 
 def forbidden(call: Call, need: Need) -> Refused:
     return Refused(FORBIDDEN, f"{call.method} {call.place} needs the role {need}, which {call.principal} lacks")
 
 
-def restricted(known: Known, cluster_ids: set[UUID], principal: str) -> Known:
+def restricted(known: Known, cluster_ids: frozenset[UUID], principal: str) -> Known:
     """What is known of these clusters, and which changes the principal has made; nothing else."""
     state, seen = known.state, known.sight.clusters
     of_clusters = replace(
