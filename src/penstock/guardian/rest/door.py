@@ -175,7 +175,7 @@ class Connection(H11Protocol):
         self.leave()
 
     def leave(self) -> None:
-        """It is gone, or has never come in."""
+        """Gone, or never come in: there is room for another one."""
         if self._counted:
             self._counted = False
             self._door.left()
