@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from penstock.guardian.core.calls import Call, Known, Reply
 from penstock.guardian.core.records import decode_records, encode_records
 from penstock.guardian.core.sight import ClusterSight, Sight
 from penstock.guardian.core.state import EMPTY, Cluster, GuardianState, cluster_record, replay
+from penstock.guardian.core.work.plans import Decision, Plan
 
 CLICKS, VIEWS = UUID(int=1), UUID(int=2)
 WALL_MS = 1_000_000
@@ -168,8 +168,9 @@ def test_what_is_changed_and_may_only_be_seen_is_forbidden_not_hidden() -> None:
 
 def test_a_restricted_view_has_nothing_else() -> None:
     """Whatever a state holds: parts that say of which cluster they are stay with it, others are left out."""
-    known = known_of(state_of(USERS))
-    seen = roles.restricted(known, frozenset({CLICKS}), "User:ann")
+    state = state_of(USERS)
+    known = known_of(state)
+    seen = roles.restricted(known, {CLICKS}, "User:ann")
     assert set(seen.state.clusters) == set(seen.sight.clusters) == {CLICKS}
     assert not seen.state.accounts.users
     assert not seen.state.accounts.tokens
@@ -177,41 +178,12 @@ def test_a_restricted_view_has_nothing_else() -> None:
         "what is new in Known must be restricted, too, in guardian.core.roles"
     )
     assert {each.name for each in fields(Sight)} == {"clusters"}, "what is new in Sight must be restricted, too"
-
-
-@dataclass(frozen=True)
-class About:
-    """Something that a state may hold."""
-
-    cluster: UUID | None = None
-    cluster_id: UUID | None = None
-    plan: int = 0
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part that a state may have."""
-
-    plans: Mapping[int, About]
-    decisions: Mapping[int, About]
-    loose: Mapping[int, str]
-    next_id: int = 7
-
-
-def test_parts_of_a_state_are_kept_by_their_cluster() -> None:
-    about = {1: About(cluster=CLICKS), 2: About(cluster_id=VIEWS), 3: About(cluster_id=CLICKS), 4: About()}
-    only = frozenset({CLICKS})
-    assert list(roles.seen_part(about, only)) == [1, 3]
-    part = Part(about, {5: About(plan=1), 6: About(plan=2), 7: About(), 8: About(cluster=CLICKS)}, {1: "no cluster"})
-    kept = roles.seen_part(part, only)
-    assert (list(kept.plans), sorted(kept.decisions), kept.loose, kept.next_id) == ([1, 3], [5, 8], {}, 7)
-    assert roles.seen_part(7, only) is roles.seen_part("", only) is None
-    with pytest.raises(TypeError, match="not known whom a list of the state may be shown"):
-        roles.seen_part([About(cluster=CLICKS)], only)
+    parts = {"feature_level", "clusters", "commands", "accounts", "alarms", "work"}
+    assert {each.name for each in fields(GuardianState)} == parts, "what is new in the state must be restricted, too"
 
 
 def test_a_change_is_decided_on_everything_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers that are given in turn would otherwise be those of what is hidden."""
+    """Whether there is room for it hangs on what is hidden, too."""
     seen: list[int] = []
     real = answering.decide
 
@@ -223,6 +195,15 @@ def test_a_change_is_decided_on_everything_that_is_known(monkeypatch: pytest.Mon
     known = known_of(state_of(USERS))
     assert asked(known, Asked("PATCH", "/v1/clusters/clicks", MODES, ""), "operator@clicks").status == 200
     assert seen == [1, 2]
+
+
+def test_an_id_of_what_is_hidden_is_not_given_again() -> None:
+    state = state_of(USERS)
+    work = state.work.with_plan(Plan(id=1, cluster=VIEWS, action="balance", principal="User:bob", wall_ms=0))
+    work = work.with_decision(Decision(1, 1, "submit", "User:bob", 0, "submitted"))
+    seen = roles.restricted(known_of(replace(state, work=work)), {CLICKS}, "User:ann").state.work
+    assert (dict(seen.plans), dict(seen.decisions)) == ({}, {})
+    assert (seen.next_plan, seen.next_decision) == (2, 2)
 
 
 @pytest.fixture

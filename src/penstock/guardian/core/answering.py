@@ -8,6 +8,12 @@
 | `PATCH /v1/clusters/NAME` | set modes of it, by kind of action |
 | `DELETE /v1/clusters/NAME` | forget it |
 | `GET /v1/audit` | the latest changes, the newest first |
+| `GET /v1/brokers?cluster=NAME` | the brokers of a cluster, as the leader sees them; so `/v1/disks`, `/v1/topics` |
+| `GET /v1/topics/TOPIC?cluster=NAME` | the partitions of a topic |
+| `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
+| `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
+| `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
+| `/v1/plans`, `/v1/moves`, `/v1/limits`, `/v1/decisions` | see the modules of these names in `resources` |
 | `/v1/users`, `/v1/tokens` | who may do what, see `resources.users` |
 
 `read` answers from what is known, to whoever asks: `guardian.core.permitted` comes before. `decide` makes the records
@@ -35,12 +41,26 @@ from penstock.guardian.core.calls import (
 )
 from penstock.guardian.core.limits import GUARDIAN_PATH_MAX, GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
+from penstock.guardian.core.resources.alarms import AlarmList
 from penstock.guardian.core.resources.audit import Audit
+from penstock.guardian.core.resources.brokers import Brokers
 from penstock.guardian.core.resources.clusters import Clusters
+from penstock.guardian.core.resources.decisions import Decisions
+from penstock.guardian.core.resources.disks import Disks
+from penstock.guardian.core.resources.limits import Limits
+from penstock.guardian.core.resources.moves import Moves
+from penstock.guardian.core.resources.plans import Plans
+from penstock.guardian.core.resources.topics import Topics
 from penstock.guardian.core.resources.users import Tokens, Users
 from penstock.guardian.core.state import Command, command_record
 
-RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit(), Users(), Tokens())}
+RESOURCES: dict[str, Resource] = {
+    each.path: each
+    for each in (
+        *(Clusters(), Audit(), Users(), Tokens(), Brokers(), Disks(), Topics()),
+        *(Plans(), Moves(), Limits(), Decisions(), AlarmList()),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)

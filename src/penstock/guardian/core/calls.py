@@ -154,10 +154,10 @@ def refusal(status: int, message: str) -> Reply:
     return Reply(status, {"error": message})
 
 
-def body_of(call: Call, fields: Sequence[str]) -> Mapping[str, Any]:
+def body_of(call: Call, fields: Sequence[str], bytes_max: int = GUARDIAN_BODY_MAX_BYTES) -> Mapping[str, Any]:
     """The JSON object of a call, of these fields alone. Raises Refused."""
-    if len(call.body) > GUARDIAN_BODY_MAX_BYTES:
-        raise Refused(TOO_LARGE, f"the body has {len(call.body)} bytes: at most {GUARDIAN_BODY_MAX_BYTES}")
+    if len(call.body) > bytes_max:
+        raise Refused(TOO_LARGE, f"the body has {len(call.body)} bytes: at most {bytes_max}")
     try:
         body = json.loads(call.body)
     except (ValueError, RecursionError):

@@ -31,6 +31,8 @@ Answered = Callable[[Reply, int], None]
 """`answered(reply, now_ms)`."""
 LOST = "the leader has changed: whether the change was made is not known; ask again with the same request id"
 NOT_LEADING = "this node does not lead"
+DONE = Reply(calls.OK, {})
+"""What is answered to who writes by itself."""
 
 
 class Log(Protocol):
@@ -144,6 +146,21 @@ class Leader:
             answered(reply if holds_lease else refusal(calls.UNAVAILABLE, NOT_LEADING), now_ms)
             return
         self._waiting.append(Waiting(self._appended[-1].last_offset, reply, answered))
+
+    def write(self, records: Sequence[GuardianRecord], answered: Answered, now_ms: int) -> None:
+        """Appends records of what this node does by itself; `answered` with OK when they, and all before them, are
+        committed, and with a refusal when they are lost, or cannot be written. Perhaps before this returns.
+        """
+        refused = self._cannot()
+        if refused is None and records:
+            try:
+                self._append(records, now_ms)
+            except (RequestError, StorageError) as error:
+                refused = refusal(calls.TOO_LARGE, str(error))
+        if refused is not None or not self._appended:
+            answered(refused or DONE, now_ms)
+        else:
+            self._waiting.append(Waiting(self._appended[-1].last_offset, DONE, answered))
 
     def _cannot(self) -> Reply | None:
         """Why no change can be made now."""

@@ -13,8 +13,8 @@ suggestions name nothing that is hidden, and what is hidden is answered like wha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 from uuid import UUID
 
 from penstock.guardian.core.accounts import ADMIN, AUDITOR, OPERATOR, VIEWER, Accounts, Role
@@ -88,51 +88,23 @@ def view(known: Known, call: Call, need: Need) -> Known:
         return known
     if need.everywhere or not held:
         raise forbidden(call, need)
-    cluster_ids = frozenset(each.cluster_id for each in held if each.cluster_id is not None)
-    return restricted(known, cluster_ids, call.principal)
+    return restricted(known, {each.cluster_id for each in held if each.cluster_id is not None}, call.principal)
 
 
 def forbidden(call: Call, need: Need) -> Refused:
     return Refused(FORBIDDEN, f"{call.method} {call.place} needs the role {need}, which {call.principal} lacks")
 
 
-def restricted(known: Known, cluster_ids: frozenset[UUID], principal: str) -> Known:
+def restricted(known: Known, cluster_ids: set[UUID], principal: str) -> Known:
     """What is known of these clusters, and which changes the principal has made; nothing else."""
-    state = known.state
-    parts = {
-        each.name: part
-        for each in fields(state)
-        if (part := seen_part(getattr(state, each.name), cluster_ids)) is not None
-    }
-    parts["clusters"] = {key: each for key, each in state.clusters.items() if key in cluster_ids}
-    parts["commands"] = {key: each for key, each in state.commands.items() if each.principal == principal}
-    parts["accounts"] = Accounts()
-    sight = replace(known.sight, clusters={k: seen for k, seen in known.sight.clusters.items() if k in cluster_ids})
-    return replace(known, state=replace(state, **parts), sight=sight)
-
-
-def seen_part(part: Any, cluster_ids: frozenset[UUID]) -> Any:
-    """What of a part of the state is about these clusters; None for a number or a text, which tells of none.
-
-    A part is a mapping, or holds some. What they hold is about a cluster by its field `cluster_id` or `cluster`, or by
-    its `plan`, one of `plans` beside it; whatever else is left out.
-    """
-    if isinstance(part, Mapping):
-        return {key: each for key, each in part.items() if owner(each) in cluster_ids}
-    if part is None or isinstance(part, int | str):
-        return None
-    if not is_dataclass(part) or isinstance(part, type):
-        raise TypeError(f"it is not known whom a {type(part).__name__} of the state may be shown")
-    inner = {each.name: getattr(part, each.name) for each in fields(part)}
-    kept = {name: seen for name, each in inner.items() if (seen := seen_part(each, cluster_ids)) is not None}
-    plans = kept.get("plans", {})
-    for name, each in inner.items():
-        if isinstance(each, Mapping):
-            kept[name] |= {key: value for key, value in each.items() if getattr(value, "plan", None) in plans}
-    return replace(part, **kept)
-
-
-def owner(value: Any) -> UUID | None:
-    """The cluster that something is about."""
-    found: UUID | None = getattr(value, "cluster_id", None) or getattr(value, "cluster", None)
-    return found
+    state, seen = known.state, known.sight.clusters
+    of_clusters = replace(
+        state,
+        clusters={key: each for key, each in state.clusters.items() if key in cluster_ids},
+        commands={key: each for key, each in state.commands.items() if each.principal == principal},
+        accounts=Accounts(),
+        alarms=state.alarms.of_clusters(cluster_ids),
+        work=state.work.of_clusters(cluster_ids),
+    )
+    sight = replace(known.sight, clusters={key: each for key, each in seen.items() if key in cluster_ids})
+    return replace(known, state=of_clusters, sight=sight)

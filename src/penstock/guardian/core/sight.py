@@ -10,8 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-METADATA, DISKS, OFFSETS, SETTINGS = "metadata", "disks", "offsets", "settings"
+Place = tuple[str, int, int]
+"""Topic, partition and broker of a replica."""
+METADATA, REASSIGNMENTS, DISKS, OFFSETS, SETTINGS = "metadata", "reassignments", "disks", "offsets", "settings"
 """Parts of what is seen of a cluster; each is seen by itself, and has an age of its own."""
+IDENTITY = "identity"
+"""The part whose failure says that this is another cluster than it was, or one that is registered twice."""
+
+
+def of_broker(part: str, broker: int) -> str:
+    """The part of what is seen that one broker tells: its disks have an age of their own."""
+    return f"{part} of broker {broker}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,25 @@ class SeenPartition:
     removing: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """What another vantage point says of a broker that its cluster misses: when (wall time, ms), whether it is alive
+    (None: that cannot be told), and how that was found out, in a sentence.
+    """
+
+    wall_ms: int
+    alive: bool | None
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Something that looks wrong as it was seen last: since when in a row (wall time, ms), and what shows it."""
+
+    since_ms: int
+    evidence: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class SeenTopic:
     """A topic. `min_insync_replicas` is None until its settings have been seen."""
@@ -84,8 +112,13 @@ class ClusterSight:
     Attributes:
         kafka_id: the cluster's own id, "" until it is known. controller: the broker to which changes of the cluster are
             sent; -1 for none.
-        brokers, topics, disks (by broker and path), replicas (by topic, partition, broker): as last seen.
-        seen_ms: when each part was last seen whole, wall time in ms. failures: why a part could not be seen lately.
+        brokers, topics, disks (by broker and path), replicas (by topic, partition, broker): as last seen. on_broker:
+            the replicas by broker.
+        seen_ms: when each part was last seen whole, wall time in ms; what brokers tell by broker (`of_broker`), too.
+            That of SETTINGS is when the oldest of them was asked for.
+        failures: why a part could not be seen lately, or what in it is not believed and thus absent.
+        departed: every broker as it was seen alive last. contacts: what is known beside the metadata of missing ones.
+        suspected: what looks wrong now, by kind, broker and log directory.
     """
 
     kafka_id: str = ""
@@ -93,14 +126,53 @@ class ClusterSight:
     brokers: dict[int, SeenBroker] = field(default_factory=dict)
     topics: dict[str, SeenTopic] = field(default_factory=dict)
     disks: dict[tuple[int, str], SeenDisk] = field(default_factory=dict)
-    replicas: dict[tuple[str, int, int], SeenReplica] = field(default_factory=dict)
+    replicas: dict[Place, SeenReplica] = field(default_factory=dict)
+    on_broker: dict[int, dict[Place, SeenReplica]] = field(default_factory=dict)
     seen_ms: dict[str, int] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    departed: dict[int, SeenBroker] = field(default_factory=dict)
+    contacts: dict[int, Contact] = field(default_factory=dict)
+    suspected: dict[tuple[str, int, str], Suspicion] = field(default_factory=dict)
+
+    @property
+    def twice(self) -> bool:
+        """Whether it is registered twice, or is another cluster than it was: nothing may be done to it then."""
+        return IDENTITY in self.failures
 
     def partition(self, topic: str, index: int) -> SeenPartition | None:
         """A partition; None for one that is not there."""
         found = self.topics.get(topic)
         return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
+
+    def take_broker(self, broker: int, disks: dict[str, SeenDisk], replicas: dict[Place, SeenReplica]) -> None:
+        """All disks of a broker, by path, and all replicas on them, as it has just told."""
+        for key in [each for each in self.disks if each[0] == broker and each[1] not in disks]:
+            del self.disks[key]
+        for disk in disks.values():
+            self.disks[broker, disk.path] = disk
+        before = self.on_broker.get(broker, {})
+        for place in before:
+            if place not in replicas:
+                del self.replicas[place]
+        for place, replica in replicas.items():
+            if before.get(place) is not replica:
+                self.replicas[place] = replica
+        self.on_broker[broker] = replicas
+
+    def forget_broker(self, broker: int) -> None:
+        """Nothing is known of what lies on a broker any more."""
+        self.take_broker(broker, {}, {})
+        del self.on_broker[broker]
+        self.seen_ms.pop(of_broker(DISKS, broker), None)
+
+    def forget(self) -> None:
+        """Nothing is known of the cluster but its id."""
+        self.controller = -1
+        for part in (self.topics, self.disks, self.replicas, self.on_broker, self.seen_ms, self.failures):
+            part.clear()
+        self.departed.clear()
+        self.contacts.clear()
+        self.brokers, self.suspected = {}, {}
 
 
 @dataclass(slots=True)

@@ -118,6 +118,7 @@ class Clusters(Resource):
             raise Refused(METHOD_NOT_ALLOWED, f"{call.place} takes no {call.method}")
         cluster = cluster_named(state, name)
         if call.method == "DELETE":
+            check_idle(state, cluster)
             removal = GuardianRemoveClusterRecord(cluster_id=cluster.id)
             return Decided((removal,), cluster.name, Reply(OK, {"removed": cluster.name}))
         modes = modes_of(body_of(call, ("modes",)).get("modes", {}))
@@ -133,6 +134,17 @@ class Clusters(Resource):
             return Reply(OK, {"removed": made.subject})
         cluster = known.state.named(made.subject)
         return Reply(OK, shown(cluster) if cluster is not None else {"name": made.subject, "removed": True})
+
+
+def check_idle(state: GuardianState, cluster: Cluster) -> None:
+    """Whether a cluster may be forgotten: nothing of Guardian's is under way or left there. Raises Refused."""
+    plan = next((each for each in state.work.plans.values() if each.cluster == cluster.id and not each.ended), None)
+    if plan is not None:
+        raise Refused(CONFLICT, f"plan {plan.id} for {cluster.name} has not ended: cancel it first")
+    limits = state.work.limits_of(cluster.id)
+    if limits:
+        where = f"{limits[0].kind} {limits[0].name}"
+        raise Refused(CONFLICT, f"a throttle of {where} in {cluster.name} is still to be taken away: wait for that")
 
 
 def mode_record(cluster: Cluster, action: str, mode: str) -> GuardianModeRecord:
