@@ -25,7 +25,7 @@ PLAN_CONFLICTS_MAX = 10
 PLAN_CONFLICT_REPLICAS_MAX = 200
 """Replicas of a broker over its capacity that are looked at for what forbids them to leave."""
 REST_CONNECTIONS_MAX = 256
-"""Connections of the REST API; a further one is told so and closed."""
+"""Connections of the REST API; for a further one the one goes that is idle longest. If none is, it is told so."""
 REST_BACKLOG = 128
 """Connections that the system keeps until the REST API takes them."""
 REST_ACCEPT_PAUSE_S = 0.1
