@@ -332,3 +332,61 @@ def test_what_cannot_be_is_refused_at_the_start(
         file.write(f"{lines}\n")
     assert main(["guardian", "format", str(rest.guardian.file(1))]) != 0
     assert why in capsys.readouterr().err.replace("\n", " ")
+
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.slow
+def test_users_may_do_over_kafkas_protocol_what_their_roles_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With logins and super users; a user of the name of a principal needs no token there."""
+    users = {name: f"{name}-secret" for name in ("node", "ann", "eve")}
+    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    more = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:node",
+        "penstock.guardian.security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.guardian.plain.sasl.jaas.config": f'{LOGIN} username="node" password="node-secret" {known};',
+    }
+    for name, password in users.items():
+        lines = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{LOGIN} username="{name}" password="{password}";',
+        }
+        (tmp_path / f"{name}.properties").write_text("".join(f"{key}={text}\n" for key, text in lines.items()))
+    for rest in new_rest(tmp_path, 1, more):
+        rest.start()
+
+        def said(user: str, *words: str, rest: Rest = rest) -> tuple[int, str]:
+            capsys.readouterr()
+            config = ["--command-config", str(tmp_path / f"{user}.properties")]
+            code = main(["guardian", *words, "--guardian", rest.guardian.addresses, *config])
+            return code, "".join(capsys.readouterr())
+
+        for name in ("clicks", "views"):
+            assert said("node", "clusters", "add", name, "--bootstrap", f"{name}:9092")[0] == 0
+        assert "not allowed" in said("ann", "clusters", "list")[1]
+        assert said("node", "users", "add", "ann", "--role", "operator@clicks")[0] == 0
+        assert [each["name"] for each in json.loads(said("ann", "clusters", "list", "--json")[1])["clusters"]] == [
+            "clicks"
+        ]
+        assert said("ann", "clusters", "set-mode", "clicks", "heal=act")[0] == 0
+        code, text = said("ann", "clusters", "set-mode", "views", "heal=act")
+        assert (code, "no cluster views is registered" in text) == (1, True)
+        code, text = said("ann", "users", "add", "eve", "--role", "admin")
+        assert (code, "needs the role admin for all clusters" in text) == (1, True)
+        assert "not allowed" in said("eve", "clusters", "list")[1]
+        token = json.loads(said("node", "users", "token", "create", "ann", "--json")[1])["token"]
+        audit = rest.ask("GET", "/v1/audit", token=token)
+        assert audit.status == 403
+        assert said("node", "users", "set-role", "ann", "--role", "auditor")[0] == 0
+        audit = rest.ask("GET", "/v1/audit", token=token)
+        assert [(each["principal"], each["command"]) for each in audit.body["changes"]][2] == (
+            "User:ann", "PATCH /v1/clusters/clicks",
+        )  # fmt: skip
+        assert rest.guardian.stop() == [0]
