@@ -57,7 +57,7 @@ class Rest:
 
     def serves(self, node_id: int) -> bool:
         try:
-            return self.ask("GET", "/v1/clusters", node_id=node_id).status == 401
+            return self.ask_once("GET", "/v1/clusters", node_id=node_id).status == 401
         except OSError:
             return False
 
@@ -73,6 +73,25 @@ class Rest:
         return str(self.guardian.json("users", "token", "create", name, "--days", days)["token"])
 
     def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        node_id: int = 1,
+        key: uuid.UUID | None = None,
+    ) -> Answer:
+        """An answer; while there is none, as when a busy node has no lease, it is asked for again with the same key."""
+        key = key or uuid.uuid4()
+        deadline_s = time.monotonic() + 20
+        while (found := self.ask_once(method, path, body, token=token, node_id=node_id, key=key)).status == 503:
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(0.1)
+        return found
+
+    def ask_once(
         self,
         method: str,
         path: str,
@@ -235,7 +254,8 @@ def test_any_node_takes_a_change_and_a_key_makes_it_once(three: Rest) -> None:
     followers = [each for each in three.ports if each != leader_id]
     key = uuid.uuid4()
     first = three.ask("POST", "/v1/clusters", CLICKS, token=admin, node_id=followers[0], key=key)
-    assert (first.status, int(first.headers["penstock-node-id"])) == (201, leader_id)
+    assert first.status in (201, 200), "200, if it was asked for again"
+    assert int(first.headers["penstock-node-id"]) != followers[0], "it was handed on"
     for node_id in three.ports:
         again = three.ask("POST", "/v1/clusters", CLICKS, token=admin, node_id=node_id, key=key)
         assert (again.status, again.body) == (200, first.body)
@@ -279,7 +299,7 @@ def test_a_node_that_is_alone_lets_nobody_in_by_a_token_for_long(tmp_path: Path)
 
         def answers(rest: Rest = rest, refused: list[int] = refused) -> bool:
             try:
-                refused[0] = rest.ask("GET", "/v1/clusters", token="pgt_").status
+                refused[0] = rest.ask_once("GET", "/v1/clusters", token="pgt_").status
             except OSError:
                 return False
             return True
