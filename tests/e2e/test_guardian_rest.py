@@ -57,7 +57,7 @@ class Rest:
 
     def serves(self, node_id: int) -> bool:
         try:
-            return self.ask("GET", "/v1/clusters", node_id=node_id).status == 401
+            return self.ask_once("GET", "/v1/clusters", node_id=node_id).status == 401
         except OSError:
             return False
 
@@ -73,6 +73,25 @@ class Rest:
         return str(self.guardian.json("users", "token", "create", name, "--days", days)["token"])
 
     def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        node_id: int = 1,
+        key: uuid.UUID | None = None,
+    ) -> Answer:
+        """An answer; while there is none, as when a busy node has no lease, it is asked for again with the same key."""
+        key = key or uuid.uuid4()
+        deadline_s = time.monotonic() + 20
+        while (found := self.ask_once(method, path, body, token=token, node_id=node_id, key=key)).status == 503:
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(0.1)
+        return found
+
+    def ask_once(
         self,
         method: str,
         path: str,
@@ -235,7 +254,8 @@ def test_any_node_takes_a_change_and_a_key_makes_it_once(three: Rest) -> None:
     followers = [each for each in three.ports if each != leader_id]
     key = uuid.uuid4()
     first = three.ask("POST", "/v1/clusters", CLICKS, token=admin, node_id=followers[0], key=key)
-    assert (first.status, int(first.headers["penstock-node-id"])) == (201, leader_id)
+    assert first.status in (201, 200), "200, if it was asked for again"
+    assert int(first.headers["penstock-node-id"]) != followers[0], "it was handed on"
     for node_id in three.ports:
         again = three.ask("POST", "/v1/clusters", CLICKS, token=admin, node_id=node_id, key=key)
         assert (again.status, again.body) == (200, first.body)
@@ -279,7 +299,7 @@ def test_a_node_that_is_alone_lets_nobody_in_by_a_token_for_long(tmp_path: Path)
 
         def answers(rest: Rest = rest, refused: list[int] = refused) -> bool:
             try:
-                refused[0] = rest.ask("GET", "/v1/clusters", token="pgt_").status
+                refused[0] = rest.ask_once("GET", "/v1/clusters", token="pgt_").status
             except OSError:
                 return False
             return True
@@ -332,3 +352,61 @@ def test_what_cannot_be_is_refused_at_the_start(
         file.write(f"{lines}\n")
     assert main(["guardian", "format", str(rest.guardian.file(1))]) != 0
     assert why in capsys.readouterr().err.replace("\n", " ")
+
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.slow
+def test_users_may_do_over_kafkas_protocol_what_their_roles_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With logins and super users; a user of the name of a principal needs no token there."""
+    users = {name: f"{name}-secret" for name in ("node", "ann", "eve")}
+    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    more = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:node",
+        "penstock.guardian.security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.guardian.plain.sasl.jaas.config": f'{LOGIN} username="node" password="node-secret" {known};',
+    }
+    for name, password in users.items():
+        lines = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{LOGIN} username="{name}" password="{password}";',
+        }
+        (tmp_path / f"{name}.properties").write_text("".join(f"{key}={text}\n" for key, text in lines.items()))
+    for rest in new_rest(tmp_path, 1, more):
+        rest.start()
+
+        def said(user: str, *words: str, rest: Rest = rest) -> tuple[int, str]:
+            capsys.readouterr()
+            config = ["--command-config", str(tmp_path / f"{user}.properties")]
+            code = main(["guardian", *words, "--guardian", rest.guardian.addresses, *config])
+            return code, "".join(capsys.readouterr())
+
+        for name in ("clicks", "views"):
+            assert said("node", "clusters", "add", name, "--bootstrap", f"{name}:9092")[0] == 0
+        assert "not allowed" in said("ann", "clusters", "list")[1]
+        assert said("node", "users", "add", "ann", "--role", "operator@clicks")[0] == 0
+        assert [each["name"] for each in json.loads(said("ann", "clusters", "list", "--json")[1])["clusters"]] == [
+            "clicks"
+        ]
+        assert said("ann", "clusters", "set-mode", "clicks", "heal=act")[0] == 0
+        code, text = said("ann", "clusters", "set-mode", "views", "heal=act")
+        assert (code, "no cluster views is registered" in text) == (1, True)
+        code, text = said("ann", "users", "add", "eve", "--role", "admin")
+        assert (code, "needs the role admin for all clusters" in text) == (1, True)
+        assert "not allowed" in said("eve", "clusters", "list")[1]
+        token = json.loads(said("node", "users", "token", "create", "ann", "--json")[1])["token"]
+        audit = rest.ask("GET", "/v1/audit", token=token)
+        assert audit.status == 403
+        assert said("node", "users", "set-role", "ann", "--role", "auditor")[0] == 0
+        audit = rest.ask("GET", "/v1/audit", token=token)
+        assert [(each["principal"], each["command"]) for each in audit.body["changes"]][2] == (
+            "User:ann", "PATCH /v1/clusters/clicks",
+        )  # fmt: skip
+        assert rest.guardian.stop() == [0]

@@ -87,6 +87,14 @@ class GuardianSettings(Group):
     penstock_guardian_snapshot_bytes = Setting(f"{PREFIX}snapshot.bytes", INT, default=20 * MiB, at_least=1).documented(
         "After so many bytes of changes a node writes a snapshot, which takes the place of the log before it."
     )
+    penstock_guardian_rest_listener = Setting(f"{PREFIX}rest.listener", STRING, default="").documented(
+        "Address of the REST API, host:port, for people and their tools with tokens; empty for none. It needs "
+        f"`{PREFIX}rest.tls` unless it is on loopback: tokens do not go over a network in clear."
+    )
+    penstock_guardian_rest_tls = Setting(f"{PREFIX}rest.tls", BOOLEAN, default=False).documented(
+        "Whether the REST API speaks TLS, with the certificate of the node's listener: "
+        f"`{PREFIX}security.protocol` must be SSL or SASL_SSL."
+    )
     penstock_guardian_sample_interval_ms = Setting(
         f"{PREFIX}sample.interval.ms", INT, default=10 * SECOND_MS, at_least=100
     ).documented(
@@ -112,14 +120,6 @@ class GuardianSettings(Group):
     penstock_guardian_alarm_disk_full_ms = Setting(
         f"{PREFIX}alarm.disk.full.ms", INT, default=24 * HOUR_MS, at_least=MINUTE_MS
     ).documented("An alarm is raised for a disk that would be full within this time, if it went on filling as it does.")
-    penstock_guardian_rest_listener = Setting(f"{PREFIX}rest.listener", STRING, default="").documented(
-        "Address of the REST API, host:port, for people and their tools with tokens; empty for none. It needs "
-        f"`{PREFIX}rest.tls` unless it is on loopback: tokens do not go over a network in clear."
-    )
-    penstock_guardian_rest_tls = Setting(f"{PREFIX}rest.tls", BOOLEAN, default=False).documented(
-        "Whether the REST API speaks TLS, with the certificate of the node's listener: "
-        f"`{PREFIX}security.protocol` must be SSL or SASL_SSL."
-    )
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> GuardianSettings:

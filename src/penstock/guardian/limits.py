@@ -45,7 +45,7 @@ TELEMETRY_COLUMNS_MAX = 256
 TELEMETRY_VALUES_MAX = 8 * 1024 * 1024
 """Values of a frame, each of which takes 8 bytes here; 100,000 replicas have 1.8 million."""
 REST_CONNECTIONS_MAX = 256
-"""Connections of the REST API; a further one is told so and closed."""
+"""Connections of the REST API; for a further one the one goes that is idle longest. If none is, it is told so."""
 REST_BACKLOG = 128
 """Connections that the system keeps until the REST API takes them."""
 REST_ACCEPT_PAUSE_S = 0.1

@@ -50,7 +50,7 @@ class GuardianServer(NodeServer):
         settings: the node's. durable: False omits fsync, for tests.
 
     Attributes:
-        address: where it listens, `host:port`, once started. node: likewise.
+        address, rest_address: where it listens, `host:port`, once started; None for no REST API. node: likewise.
     """
 
     log = logger
@@ -80,6 +80,34 @@ class GuardianServer(NodeServer):
             logger.info("listening", listener=LISTENER, address=listener.address)
         if self.settings.penstock_guardian_rest_listener:
             await self._start_rest()
+
+    async def _start_rest(self) -> None:
+        try:
+            from penstock.guardian.rest.endpoint import RestEndpoint
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"{PREFIX}rest.listener needs {error.name}, which is not installed\n  pip install 'penstock[guardian]'"
+            ) from None
+        tls = self._tls
+        assert tls is not None
+        context = partial(tls.context, LISTENER) if self.settings.penstock_guardian_rest_tls else None
+        rest = RestEndpoint(self.node, self.shell, context, self.node.bugs.of("connection"))
+        self.rest_address = await rest.start(self.settings.penstock_guardian_rest_listener)
+        self._rest = rest
+
+    async def stop(self) -> None:
+        """Stops cleanly, what is asked over HTTP first: it is answered as long as the node leads. May be repeated."""
+        await self._stop_rest()
+        await super().stop()
+
+    async def _stop_rest(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            await rest.stop()
+
+    async def _close(self) -> None:
+        await self._stop_rest()
+        await super()._close()
 
     def _open(self) -> None:
         settings = self.settings.node
@@ -148,26 +176,6 @@ class GuardianServer(NodeServer):
         if self._rest is not None:
             yield from self._rest.samples()
         yield from node.bugs.samples()
-
-    async def _start_rest(self) -> None:
-        try:
-            from penstock.guardian.rest.endpoint import RestEndpoint
-        except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"{PREFIX}rest.listener needs {error.name}, which is not installed\n  pip install 'penstock[guardian]'"
-            ) from None
-        tls = self._tls
-        assert tls is not None
-        context = partial(tls.context, LISTENER) if self.settings.penstock_guardian_rest_tls else None
-        rest = RestEndpoint(self.node, self.shell, context, self.node.bugs.of("connection"))
-        self.rest_address = await rest.start(self.settings.penstock_guardian_rest_listener)
-        self._rest = rest
-
-    async def _stop_listening(self) -> None:
-        await super()._stop_listening()
-        rest, self._rest = self._rest, None
-        if rest is not None:
-            await rest.stop()
 
     def _close_directories(self) -> None:
         if self._disk is not None:

@@ -106,11 +106,6 @@ class NodeServer(ABC):
     async def _listen(self) -> None:
         """Has the listeners listen, each when the node can serve it. Raises StorageError if that will never be."""
 
-    async def _stop_listening(self) -> None:
-        """Takes no more connections."""
-        for listener in self._listeners:
-            listener.stop_accepting()
-
     @abstractmethod
     def _close_directories(self) -> None:
         """Closes and unlocks the directories that were opened."""
@@ -154,8 +149,9 @@ class NodeServer(ABC):
         if not self._started or self._stopping:
             return
         self._stopping = True
+        for listener in self._listeners:
+            listener.stop_accepting()
         try:
-            await self._stop_listening()
             self._living.shutdown(self.shell.clock.now_ms())
             self.shell.kick()
             await asyncio.wait_for(self._until_stopped(), STOP_TIMEOUT_S)
@@ -238,7 +234,8 @@ class NodeServer(ABC):
         if self._http is not None:
             await self._http.stop()
             self._http = None
-        await self._stop_listening()
+        for listener in self._listeners:
+            listener.stop_accepting()
         if self._started:
             self.shell.stop()
         if self._tls is not None:

@@ -190,3 +190,16 @@ def test_a_change_without_an_id_is_refused(asked: Asked) -> None:
 def test_a_federation_has_a_bound(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "GUARDIAN_CLUSTERS_MAX", 2)
     assert [asked.add(name=f"c{each}", bootstrap=[f"h{each}:1"]).status for each in range(3)] == [201, 201, 409]
+
+
+def test_an_id_of_a_change_is_not_taken_for_one_with_another_body(asked: Asked) -> None:
+    """The answer would be the present state, which reads as if the other change had been made."""
+    asked.add()
+    once = next(IDS)
+    first = asked.ask("PATCH", "/v1/clusters/clicks", {"modes": {"heal": "act"}}, once)
+    assert asked.ask("PATCH", "/v1/clusters/clicks", {"modes": {"heal": "act"}}, once).body == first.body
+    reply = asked.ask("PATCH", "/v1/clusters/clicks", {"modes": {"heal": "observe"}}, once)
+    assert reply.status == calls.CONFLICT
+    assert "with another body" in reply.body["error"]
+    restored = replay(EMPTY, decode_records(encode_records(snapshot_records(asked.state))))
+    assert restored == asked.state

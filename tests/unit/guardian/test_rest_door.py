@@ -140,17 +140,41 @@ def test_only_so_many_connections_come_in(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(door_module, "REST_CONNECTIONS_MAX", 2)
 
     async def work() -> None:
-        async with serving() as served:
+        waiting: list[Answered] = []
+        async with serving(FakeBack(how=lambda call, answered: waiting.append(answered))) as served:
             for _ in range(2):
                 _, writer = await served.connect()
-                writer.write(b"G")
+                writer.write(GET.encode() + b"\r\n")
             async with asyncio.timeout(PATIENCE_S):
-                while served.door.connections < 2:
+                while len(waiting) < 2:
                     await asyncio.sleep(0.001)
             (answer,) = await served.said()
             assert answer.status == 503
             assert "2 connections are open" in answer.body["error"]
             assert (served.door.connections, served.door.refused) == (2, 1)
+
+    run(work())
+
+
+def test_who_holds_connections_and_asks_nothing_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "REST_CONNECTIONS_MAX", 3)
+
+    async def work() -> None:
+        async with serving() as served:
+            held = []
+            for text in ("", "G", GET):
+                reader, writer = await served.connect()
+                writer.write(text.encode())
+                held.append(reader)
+                async with asyncio.timeout(PATIENCE_S):
+                    while served.door.connections < len(held):
+                        await asyncio.sleep(0.001)
+            for _ in range(2):  # the second one finds the place of the first one
+                assert (await served.ask("GET", "/v1/clusters")).status == 200
+                assert (served.door.refused, served.door.made_room) == (0, 1)
+            assert await held[0].read() == b""
+            assert [each.at_eof() for each in held] == [True, False, False]
+            assert served.door.connections <= 3
 
     run(work())
 

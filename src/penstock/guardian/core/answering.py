@@ -25,6 +25,7 @@ made, and not made twice.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -103,6 +104,11 @@ def read(known: Known, call: Call) -> Reply:
         return error.reply
 
 
+def body_hash(call: Call) -> bytes:
+    """What tells the body of a call from others."""
+    return hashlib.sha256(call.body).digest()
+
+
 def decide(known: Known, call: Call, new_id: Callable[[], UUID]) -> Change:
     """What a change comes to: its records, and its answer. `new_id` makes an id that nothing else has."""
     made = known.state.commands.get(call.request_id)
@@ -111,11 +117,14 @@ def decide(known: Known, call: Call, new_id: Callable[[], UUID]) -> Change:
         if made is not None:
             if made.command != call.name:
                 raise Refused(CONFLICT, f"the request id was that of {made.command} before")
-            return Change((), resource.repeated(known, call, made))
+            reply = resource.repeated(known, call, made)
+            if made.body_sha256 != body_hash(call):
+                raise Refused(CONFLICT, f"the request id was that of a {made.command} with another body before")
+            return Change((), reply)
         if not call.request_id.int:
             raise Refused(BAD_REQUEST, "a change needs an id of its request, by which a repeated one is known")
         decided = resource.decide(known, call, name, new_id)
     except Refused as error:
         return Change((), error.reply)
-    command = Command(call.request_id, call.principal, known.wall_ms, call.name, decided.subject)
+    command = Command(call.request_id, call.principal, known.wall_ms, call.name, decided.subject, body_hash(call))
     return Change((command_record(command), *decided.records), decided.reply)

@@ -33,34 +33,27 @@ class Need(NamedTuple):
 
 VIEW = Need((VIEWER, OPERATOR, ADMIN))
 OPERATE = Need((OPERATOR, ADMIN))
-OPERATE_ALL = Need((OPERATOR, ADMIN), everywhere=True)
 MANAGE = Need((ADMIN,))
 MANAGE_ALL = Need((ADMIN,), everywhere=True)
 AUDIT = Need((AUDITOR, ADMIN), everywhere=True)
 
 SEEN = {"GET": VIEW}
-WORKED = {"GET": VIEW, "POST": OPERATE, "PATCH": OPERATE, "DELETE": OPERATE}
 RULES: Mapping[str, Mapping[str, Need]] = {
     "/v1/clusters": {"GET": VIEW, "POST": MANAGE_ALL, "PATCH": OPERATE, "DELETE": MANAGE},
     "/v1/brokers": SEEN,
     "/v1/disks": SEEN,
-    "/v1/groups": SEEN,
     "/v1/model": SEEN,
-    "/v1/topics": WORKED,
-    "/v1/plans": WORKED,
-    "/v1/moves": WORKED,
-    "/v1/decisions": WORKED,
-    "/v1/alarms": WORKED,
-    "/v1/twin": WORKED,
-    "/v1/limits": {"GET": VIEW, "POST": OPERATE_ALL, "PATCH": OPERATE_ALL, "DELETE": OPERATE_ALL},
-    "/v1/costs": SEEN,
-    "/v1/tenants": SEEN,
-    "/v1/permissions": {"GET": AUDIT},
+    "/v1/topics": SEEN,
+    "/v1/plans": {"GET": VIEW, "POST": OPERATE, "PATCH": OPERATE},
+    "/v1/moves": SEEN,
+    "/v1/limits": SEEN,
+    "/v1/decisions": SEEN,
+    "/v1/alarms": {"GET": VIEW, "PATCH": OPERATE},
     "/v1/audit": {"GET": AUDIT},
     "/v1/users": {},
     "/v1/tokens": {},
 }
-"""What each method of a resource needs; what is not here needs MANAGE_ALL. Limits hold for more than one cluster."""
+"""What each method of a resource needs; what is not here needs MANAGE_ALL."""
 
 
 def need_of(path: str, method: str) -> Need:
@@ -89,8 +82,7 @@ def view(known: Known, call: Call, need: Need) -> Known:
         return known
     if need.everywhere or not held:
         raise forbidden(call, need)
-    cluster_ids = frozenset(each.cluster_id for each in held if each.cluster_id is not None)
-    return restricted(known, cluster_ids, call.principal)
+    return restricted(known, {each.cluster_id for each in held if each.cluster_id is not None}, call.principal)
 
 
 def forbidden(call: Call, need: Need) -> Refused:

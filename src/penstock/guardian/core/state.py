@@ -60,13 +60,17 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A change that was made: who asked for it, when (wall time, ms), what it was and what it was about."""
+    """A change that was made: who asked for it, when (wall time, ms), what it was and what it was about.
+
+    The hash of its body tells the same change from another one under its id.
+    """
 
     request_id: UUID
     principal: str
     wall_ms: int
     command: str
     subject: str
+    body_sha256: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,14 @@ def cluster_record(cluster: Cluster) -> GuardianClusterRecord:
 
 def command_of(record: GuardianCommandRecord) -> Command:
     """The change that a record tells of."""
-    return Command(record.request_id, record.principal, record.wall_ms, record.command, record.subject)
+    return Command(
+        record.request_id,
+        record.principal,
+        record.wall_ms,
+        record.command,
+        record.subject,
+        bytes(record.body_sha256),
+    )
 
 
 def command_record(command: Command) -> GuardianCommandRecord:
@@ -197,4 +208,5 @@ def command_record(command: Command) -> GuardianCommandRecord:
         wall_ms=command.wall_ms,
         command=command.command,
         subject=command.subject,
+        body_sha256=command.body_sha256,
     )

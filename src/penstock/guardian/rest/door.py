@@ -48,12 +48,13 @@ App = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
 class Door:
     """Serves an ASGI application. `context`: TLS for the next connection; None: there is no TLS.
 
-    Attributes: `connections`, how many are open; `refused`, how many there was no room for.
+    Attributes: `connections`, how many are open; `made_room`, how many were closed for others, being idle longest;
+    `refused`, how many there was no room for.
     """
 
     def __init__(self, app: App, context: Callable[[], ssl.SSLContext] | None = None) -> None:
         QUIET.setLevel(logging.CRITICAL + 1)
-        self.connections = self.refused = 0
+        self.connections = self.made_room = self.refused = 0
         self.context = context
         self.config = Config(
             app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
@@ -135,10 +136,20 @@ class Door:
                 await asyncio.wait_for(self._empty.wait(), REST_LINGER_S)
 
     def has_room(self) -> bool:
-        """Whether one more connection may come in; it counts then, until it `left`."""
+        """Whether one more connection may come in; it counts then, until it `left`.
+
+        Where there are too many, the one goes that has been waited for longest: who holds connections without asking
+        anything keeps nobody out.
+        """
         if self.connections >= REST_CONNECTIONS_MAX:
-            self.refused += 1
-            return False
+            idle = [each for each in self.state.connections if isinstance(each, Connection) and each.idle]
+            if not idle:
+                self.refused += 1
+                return False
+            self.made_room += 1
+            longest = min(idle, key=lambda each: each.since_s)
+            longest.leave()
+            longest.transport.abort()
         self.connections += 1
         self._empty.clear()
         return True
@@ -151,7 +162,10 @@ class Door:
 
 
 class Connection(H11Protocol):
-    """A connection that speaks HTTP. `counted`: the door has room for it; it is told so otherwise."""
+    """A connection that speaks HTTP. `counted`: the door has room for it; it is told so otherwise.
+
+    Attributes: `since_s`, when it was last answered, or made, by the clock of the loop.
+    """
 
     def __init__(self, door: Door, *, counted: bool) -> None:
         super().__init__(door.config, door.state, {})
@@ -159,7 +173,13 @@ class Connection(H11Protocol):
         self._door = door
         self._counted = counted
         self._began = False
+        self.since_s = self.loop.time()
         self._due: asyncio.TimerHandle | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether the head of its next request is waited for."""
+        return self._counted and (self.cycle is None or self.cycle.response_complete)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -175,7 +195,7 @@ class Connection(H11Protocol):
         self.leave()
 
     def leave(self) -> None:
-        """It is gone, or has never come in."""
+        """Gone, or never come in: there is room for another one."""
         if self._counted:
             self._counted = False
             self._door.left()
@@ -187,6 +207,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._began = bool(self.conn.trailing_data[0])
+        self.since_s = self.loop.time()
         closing = self.transport.is_closing()
         self._expect_within(REST_LINGER_S if closing else REST_REQUEST_TIMEOUT_S)
         super().on_response_complete()

@@ -66,6 +66,8 @@ class RestEndpoint:
         """Metrics of the endpoint."""
         door = self._door
         yield Sample("penstock_guardian_rest_connections", GAUGE, "Open connections over HTTP.", door.connections)
+        text = "Connections over HTTP closed, idle longest, because there were too many."
+        yield Sample("penstock_guardian_rest_connections_made_room_total", COUNTER, text, door.made_room)
         text = "Connections over HTTP for which there was no room."
         yield Sample("penstock_guardian_rest_connections_refused_total", COUNTER, text, door.refused)
         yield from self._desk.samples()

@@ -37,6 +37,7 @@ from penstock.guardian.core.calls import (
     body_of,
 )
 from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.clusters import cluster_named
 from penstock.guardian.core.sight import ClusterSight
 from penstock.guardian.core.state import OBSERVE, Command
@@ -57,6 +58,7 @@ class AlarmList(Resource):
     """See the module's head."""
 
     path = "/v1/alarms"
+    operations = described.ALARMS
     live = True
 
     def read(self, known: Known, call: Call, name: str) -> Reply:

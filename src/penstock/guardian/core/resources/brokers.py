@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from penstock.guardian.core.calls import NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.seen import Asked
 from penstock.guardian.core.sight import DISKS, ClusterSight, of_broker
 
@@ -14,6 +15,7 @@ class Brokers(Resource):
     """See the module's head."""
 
     path = "/v1/brokers"
+    operations = described.BROKERS
     live = True
 
     def read(self, known: Known, call: Call, name: str) -> Reply:

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.guardian.core.calls import NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
 from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.work.plans import Decision
 
 
@@ -14,6 +15,7 @@ class Decisions(Resource):
     """See the module's head."""
 
     path = "/v1/decisions"
+    operations = described.DECISIONS
 
     def read(self, known: Known, call: Call, name: str) -> Reply:
         decisions = known.state.work.decisions

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.guardian.core.believing import error_name
 from penstock.guardian.core.calls import NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.seen import Asked
 from penstock.guardian.core.sight import DISKS, SeenDisk, of_broker
 
@@ -16,6 +17,7 @@ class Disks(Resource):
     """See the module's head."""
 
     path = "/v1/disks"
+    operations = described.DISKS
     live = True
 
     def read(self, known: Known, call: Call, name: str) -> Reply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.guardian.core.calls import NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.clusters import cluster_named
 from penstock.guardian.core.state import GuardianState
 from penstock.guardian.core.work.plans import Limit
@@ -14,6 +15,7 @@ class Limits(Resource):
     """See the module's head."""
 
     path = "/v1/limits"
+    operations = described.LIMITS
 
     def read(self, known: Known, call: Call, name: str) -> Reply:
         if name:

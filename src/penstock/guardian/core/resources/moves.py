@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.guardian.core.calls import BAD_REQUEST, NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
 from penstock.guardian.core.limits import GUARDIAN_MOVES_SHOWN_MAX, GUARDIAN_TEXT_MAX
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.clusters import cluster_named
 from penstock.guardian.core.resources.plans import plan_named
 from penstock.guardian.core.state import GuardianState
@@ -26,6 +27,7 @@ class Moves(Resource):
     """See the module's head."""
 
     path = "/v1/moves"
+    operations = described.MOVES
     live = True
 
     def read(self, known: Known, call: Call, name: str) -> Reply:

@@ -46,6 +46,7 @@ from penstock.guardian.core.limits import (
     GUARDIAN_PLANS_MAX,
     GUARDIAN_TEXT_MAX,
 )
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.clusters import cluster_named
 from penstock.guardian.core.state import ACTIONS, OBSERVE, Cluster, Command, GuardianState
 from penstock.guardian.core.work import checks
@@ -87,6 +88,8 @@ class Plans(Resource):
     """See the module's head."""
 
     path = "/v1/plans"
+    operations = described.PLANS
+    body_max_bytes = GUARDIAN_PLAN_BODY_MAX_BYTES
 
     def read(self, known: Known, call: Call, name: str) -> Reply:
         state = known.state

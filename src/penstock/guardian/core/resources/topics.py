@@ -10,6 +10,7 @@ from typing import Any
 from penstock.config.nearest import did_you_mean
 from penstock.guardian.core.calls import NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
 from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.seen import Asked
 from penstock.guardian.core.sight import ClusterSight, SeenPartition, SeenTopic
 from penstock.log.meta_properties import uuid_text
@@ -19,6 +20,7 @@ class Topics(Resource):
     """See the module's head."""
 
     path = "/v1/topics"
+    operations = described.TOPICS
     live = True
 
     def read(self, known: Known, call: Call, name: str) -> Reply:

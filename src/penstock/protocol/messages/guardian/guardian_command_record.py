@@ -15,3 +15,4 @@ class GuardianCommandRecord(Message, key=1, versions=(0, 0), flexible_from=0):
     wall_ms: int = 0
     command: str = ''
     subject: str = ''
+    body_sha256: bytes = b""
