@@ -14,6 +14,8 @@ PLAN_FILE_BYTES_MAX = 1 << 30
 """Bytes of a file with a plan; a larger one is refused. A plan of a million moves has some 400 MB."""
 PLAN_FAULTS_SHOWN = 20
 """Faults of a plan that are named at once; of the others only the number is said."""
+PLACED_REPLICAS_MAX = 200_000
+"""Replicas of one topic that are placed at once; more are refused. A hundred brokers take some 10 s for so many."""
 PLAN_ROUNDS_MAX = 12
 """Rounds over all brokers; a plan usually ends after three, when a round has found nothing more that is worth it."""
 PLAN_TARGETS_MAX = 24

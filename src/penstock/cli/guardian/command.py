@@ -16,6 +16,7 @@ examples:
   penstock guardian plan --model model/
   penstock guardian plan --model model/ --rules rules.json --json > plan.json
   penstock guardian plan check plan.json --model model/
+  penstock guardian topics plan --model model/ --topic clicks --partitions 12 --replication-factor 3 --rate 5e7
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     nodes.register(actions)
     clusters.register(actions)
     register_plan(actions)
+    models.register(actions)
     model = actions.add_parser("model", help="check a model", description="Check a model.")
     below = model.add_subparsers(dest="model_action", metavar="ACTION", title="actions", required=True)
     register_check(below)
