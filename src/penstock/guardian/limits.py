@@ -14,6 +14,14 @@ PLAN_FILE_BYTES_MAX = 1 << 30
 """Bytes of a file with a plan; a larger one is refused. A plan of a million moves has some 400 MB."""
 PLAN_FAULTS_SHOWN = 20
 """Faults of a plan that are named at once; of the others only the number is said."""
+TWIN_MOVES_MAX = 20_000
+"""Moves of a plan that the twin carries out; a larger one is refused, it would take many minutes."""
+TWIN_LOOKED_AT_MAX = 2_000
+"""Waiting moves that are looked at when a copy has ended and another may begin; those behind wait for the next end."""
+TWIN_OVER_SHOWN = 20
+"""Links and disks beyond their capacity that are named; of others only the number is said."""
+TWIN_BROKERS_MAX = 1_000
+"""Brokers that come at once in the twin; more are refused."""
 PLACED_REPLICAS_MAX = 200_000
 """Replicas of one topic that are placed at once; more are refused. A hundred brokers take some 10 s for so many."""
 PLAN_ROUNDS_MAX = 12

@@ -16,6 +16,7 @@ examples:
   penstock guardian plan --model model/
   penstock guardian plan --model model/ --rules rules.json --json > plan.json
   penstock guardian plan check plan.json --model model/
+  penstock guardian twin --model model/ --plan plan.json --rate 5e7
   penstock guardian topics plan --model model/ --topic clicks --partitions 12 --replication-factor 3 --rate 5e7
 """
 

@@ -2,9 +2,9 @@
 
 First all leaders, then the second replicas of all partitions, and so on: each goes to the broker where the sum of
 squares, over all resources, of what is used in shares rises least: so the emptiest take most, and a broker that is full
-of one thing is not chosen for another. On a broker it is the disk with most room. Racks and hosts first take one replica each, as
-far as there are any; capacities at the 95th percentile, numbers of replicas, cordoned, drained, excluded and pinned
-brokers are kept. Nothing is drawn: the same input gives the same answer.
+of one thing is not chosen for another. On a broker it is the disk with most room. Racks and hosts first take one
+replica each, as far as there are any; capacities at the 95th percentile, numbers of replicas, cordoned, drained,
+excluded and pinned brokers are kept. Nothing is drawn: the same input gives the same answer.
 
 What a replica will cost is taken from the cluster: what leaders and followers there cost for each byte written.
 """
