@@ -14,6 +14,14 @@ PLAN_FILE_BYTES_MAX = 1 << 30
 """Bytes of a file with a plan; a larger one is refused. A plan of a million moves has some 400 MB."""
 PLAN_FAULTS_SHOWN = 20
 """Faults of a plan that are named at once; of the others only the number is said."""
+POLICY_SECONDS_MAX = 10.0
+"""Seconds that a policy may take for the moves of one plan; one that takes longer is ended, and nothing is planned."""
+POLICY_BYTES_MAX = 1 << 20
+"""Bytes of a policy's file; a larger one is refused."""
+POLICY_MEMORY_BYTES_MAX = 4 << 30
+"""Address space of the process in which a policy runs; what needs more fails with MemoryError."""
+POLICY_ROUNDS_MAX = 10
+"""Plans that are made anew without what a policy does not allow; if that is not enough, nothing moves."""
 TWIN_MOVES_MAX = 20_000
 """Moves of a plan that the twin carries out; a larger one is refused, it would take many minutes."""
 TWIN_LOOKED_AT_MAX = 2_000

@@ -54,6 +54,8 @@ def register_plan(actions: Actions[argparse.ArgumentParser]) -> None:
     )
     add_option(planning, "--model", "DIR", "directory of the model's Parquet files", type=Path)
     add_option(planning, "--rules", "FILE", "JSON file of rules and goals", type=Path)
+    text = "Python file with allow(moves) or score(moves), which say what may be done"
+    add_option(planning, "--policy", "FILE", text, type=Path)
     add_option(planning, "--seed", "N", "where the search begins: the same seed gives the same plan", type=int,
                default=SEED)  # fmt: skip
     add_option(planning, "--moves", "N", "moves to list, of all that the plan has", type=int, default=MOVES_SHOWN)

@@ -58,6 +58,10 @@ def is_object(value: Any) -> bool:
     return type(value) is dict
 
 
+def is_policy(value: Any) -> bool:
+    return value is None or (type(value) is dict and value.keys() == {"digest"} and type(value["digest"]) is str)
+
+
 def list_of(check: Check) -> Check:
     return lambda value: type(value) is list and all(map(check, value))
 
@@ -76,6 +80,7 @@ PLAN: Fields = {
     "violations": LIST,
     "estimates": (list_of(is_text), "a list of texts"),
     "rules": OBJECT,
+    "policy": (is_policy, "null, or an object with its digest"),
     "seed": WHOLE,
     "digest": TEXT,
 }
