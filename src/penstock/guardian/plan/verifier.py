@@ -48,7 +48,7 @@ def verify(model: Model, rules: Rules, plan: Any) -> list[Fault]:
     except Misfit as error:
         return [Fault(SHAPE, error.args[0], error.args[1])]
     before = Places(model.broker, model.disk, model.leader)
-    faults = list(touched(model, rules, after))
+    faults = list(touched(model, rules, before, after))
     faults += wrong_violations(model, rules, plan, before, after)
     leaves = off_place(model, rules, before) & ~np.isin(model.partition, list(flying(model, rules)))
     standing = standing_of(model, rules, leaves, coming(model, rules, flying(model, rules)))
@@ -199,9 +199,11 @@ def spread(model: Model, where: Array) -> Array:
 
 def load_of(model: Model, places: Places) -> Array:
     """The load of each replica in the role that it has then."""
-    load = model.following.copy()
-    load[places.leader] = model.leading[places.leader]
-    return load
+    if not places.loads:
+        load = model.following.copy()
+        load[places.leader] = model.leading[places.leader]
+        places.loads.append(load)
+    return places.loads[0]
 
 
 def over_capacity(model: Model, rules: Rules, places: Places, close: float = CLOSE) -> Iterator[Fault]:
@@ -275,7 +277,7 @@ def few_leaders(model: Model, rules: Rules, places: Places) -> Iterator[Fault]:
             yield Fault(names.LEADERS_MIN, f"{topic} on broker {brokers.ids[b]}", text)
 
 
-def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
+def touched(model: Model, rules: Rules, before: Places, after: Places) -> Iterator[Fault]:
     """What was moved though it may not be, went where nothing may go, or made worse what was bad already."""
     moved = after.broker != model.broker
     changed = moved | (after.disk != model.disk)
@@ -296,7 +298,7 @@ def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
     for rule, domain in ((names.RACKS, model.brokers.rack), (names.HOSTS, model.brokers.host)):
         if getattr(rules, rule):
             yield from narrowed(model, rules, after, rule, domain)
-    yield from fuller(model, after, rules)
+    yield from fuller(model, before, after, rules)
 
 
 def disturbed(model: Model, rules: Rules, hit: Array) -> Iterator[Fault]:
@@ -343,10 +345,11 @@ def narrowed(model: Model, rules: Rules, after: Places, rule: str, domain: Array
         yield Fault(rule, partition_name(model, p), text)
 
 
-def fuller(model: Model, after: Places, rules: Rules) -> Iterator[Fault]:
+def fuller(model: Model, before: Places, after: Places, rules: Rules) -> Iterator[Fault]:
     """Brokers and disks above a capacity that would have still more of it than before."""
     over = {(each.rule, each.place) for each in over_capacity(model, rules, after)}
-    before = Places(model.broker, model.disk, model.leader)
+    if not over:
+        return
     was, now = load_of(model, before)[:, PEAK:], load_of(model, after)[:, PEAK:]
     ids = model.brokers.ids.tolist()
     of_disk = [f"broker {ids[b]}, {name}" for b, name in zip(model.disks.broker, model.disks.dirs, strict=True)]
