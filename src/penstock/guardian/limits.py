@@ -16,6 +16,24 @@ PLAN_FILE_BYTES_MAX = 1 << 30
 """Bytes of a file with a plan; a larger one is refused. A plan of a million moves has some 400 MB."""
 PLAN_FAULTS_SHOWN = 20
 """Faults of a plan that are named at once; of the others only the number is said."""
+POLICY_SECONDS_MAX = 10.0
+"""Seconds that a policy may take for the moves of one plan; one that takes longer is ended, and nothing is planned."""
+POLICY_BYTES_MAX = 1 << 20
+"""Bytes of a policy's file; a larger one is refused."""
+POLICY_MEMORY_BYTES_MAX = 4 << 30
+"""Address space of the process in which a policy runs; what needs more fails with MemoryError."""
+POLICY_ROUNDS_MAX = 10
+"""Plans that are made anew without what a policy does not allow; if that is not enough, nothing moves."""
+TWIN_MOVES_MAX = 20_000
+"""Moves of a plan that the twin carries out; a larger one is refused, it would take many minutes."""
+TWIN_LOOKED_AT_MAX = 2_000
+"""Waiting moves that are looked at when a copy has ended and another may begin; those behind wait for the next end."""
+TWIN_OVER_SHOWN = 20
+"""Links and disks beyond their capacity that are named; of others only the number is said."""
+TWIN_BROKERS_MAX = 1_000
+"""Brokers that come at once in the twin; more are refused."""
+PLACED_REPLICAS_MAX = 200_000
+"""Replicas of one topic that are placed at once; more are refused. A hundred brokers take some 10 s for so many."""
 PLAN_ROUNDS_MAX = 12
 """Rounds over all brokers; a plan usually ends after three, when a round has found nothing more that is worth it."""
 PLAN_TARGETS_MAX = 24

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 from support.small_models import model_of
 
+from penstock.guardian.plan import planner
 from penstock.guardian.plan.document import plan
 from penstock.guardian.plan.model import Model
-from penstock.guardian.plan.rules import Capacity, Rules
+from penstock.guardian.plan.rules import Capacity, Kept, Moved, Rules
 from penstock.guardian.plan.verifier import verify
 
 BROKERS = 5
+RESTARTS = 10
+"""Other beginnings of the search of small models: all of them would take most of the time and show nothing more."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_restarts() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "PLAN_RESTARTS_MAX", RESTARTS)
+        yield
 
 
 @st.composite
@@ -60,7 +72,9 @@ def rules(draw: st.DrawFn) -> Rules:
 def test_no_plan_breaks_a_rule(model: Model, rules: Rules, seed: int) -> None:
     named = {"leaders_per_broker_min": {model.topics[0]: 1}} if seed == 1 else {}
     pinned = {"pinned": {model.topics[0]: (0, 1, 2)}} if seed == 2 else {}
-    rules = replace(rules, **named, **pinned)
+    lately = {"moved": tuple(Moved(model.topics[0], 0, broker) for broker in range(2))} if seed == 3 else {}
+    kept = {"kept": (Kept(model.topics[0], 0),)} if seed == 0 else {}
+    rules = replace(rules, **named, **pinned, **lately, **kept)
     found = plan(model, rules, seed)
     assert verify(model, rules, found) == []
     assert plan(model, rules, seed) == found

@@ -25,6 +25,8 @@ examples:
   penstock guardian approve 1
   penstock guardian explain 1-17
   penstock guardian plan check plan.json --model model/
+  penstock guardian twin --model model/ --plan plan.json --rate 5e7
+  penstock guardian topics plan --model model/ --topic clicks --partitions 12 --replication-factor 3 --rate 5e7
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     plans.register(actions)
     users.register(actions)
     register_plan(actions)
+    models.register(actions)
     model = actions.add_parser(
         "model",
         help="check a model, or write that of a cluster",
@@ -74,6 +77,8 @@ def register_plan(actions: Actions[argparse.ArgumentParser]) -> None:
     clusters.add_guardian(planning)
     cluster_model.add_capacities(planning)
     add_option(planning, "--rules", "FILE", "JSON file of rules and goals", type=Path)
+    text = "Python file with allow(moves) or score(moves), which say what may be done"
+    add_option(planning, "--policy", "FILE", text, type=Path)
     add_option(planning, "--seed", "N", "where the search begins: the same seed gives the same plan", type=int,
                default=SEED)  # fmt: skip
     add_option(planning, "--moves", "N", "moves to list, of all that the plan has", type=int, default=MOVES_SHOWN)

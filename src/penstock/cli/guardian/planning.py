@@ -15,7 +15,9 @@ from penstock.errors import UsageError
 from penstock.guardian.model.reading import model_of, read_model
 from penstock.guardian.model.rules_file import read_rules
 from penstock.guardian.plan.document import plan
+from penstock.guardian.plan.policed import policed
 from penstock.guardian.plan.verifier import verify
+from penstock.guardian.policy.asking import read_policy
 
 KINDS = ("leader", "disk", "replica", "swap")
 SEED_MAX = 2**63
@@ -32,7 +34,10 @@ def make_plan(arguments: argparse.Namespace) -> int:
     if read.unused:
         warn(f"columns that mean nothing here: {', '.join(read.unused)}")
     rules = read_rules(arguments.rules, read.model)
-    found = plan(read.model, rules, arguments.seed)
+    if arguments.policy is None:
+        found = plan(read.model, rules, arguments.seed)
+    else:
+        found, rules = policed(read.model, rules, arguments.seed, read_policy(arguments.policy))
     faults = verify(read.model, rules, found)
     if faults:
         said = "\n".join(f"{each.rule}: {each.text}" for each in faults[:5])

@@ -4,7 +4,7 @@ Every key is optional. `capacity`: {cpu, net, disk_rate, bytes}, shares of capac
 topic_price}. `racks`, `hosts`: whether to spread over them. `replicas_per_broker_max`. `excluded_topics`,
 `excluded_brokers`, `cordoned`, `drained`: lists. `pinned`: brokers by topic. `leaders_per_broker_min`: numbers by
 topic. `in_flight`: partitions as `kafka-reassign-partitions` has them. `moved`: {topic, partition, broker} of replicas
-that have moved lately.
+that have moved lately. `kept`: {topic, partition} of partitions that stay as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.guardian.plan.model import Model
-from penstock.guardian.plan.rules import Capacity, Flight, Goals, Moved, Rules
+from penstock.guardian.plan.rules import Capacity, Flight, Goals, Kept, Moved, Rules
 
 CAPACITY_MAX = 1.0
 CAPACITY_MIN = 1e-6
@@ -64,6 +64,7 @@ def rules_of(document: Any, model: Model) -> Rules:
         "leaders_per_broker_min": lambda value, name: by_topic(value, name, topics, count),
         "in_flight": lambda value, name: flights(value, name, model, brokers),
         "moved": lambda value, name: tuple(moved(each, model, brokers) for each in listed(value, name)),
+        "kept": lambda value, name: tuple(kept(each, model) for each in listed(value, name)),
     }
     return Rules(**{name: readers[name](value, name) for name, value in given.items()})
 
@@ -166,6 +167,11 @@ def moved(value: Any, model: Model, brokers: set[int]) -> Moved:
     entry = checked(value, "moved", ("topic", "partition", "broker"))
     topic, number = partition(entry, "moved", "broker", model)
     return Moved(topic, number, known(entry["broker"], brokers, "moved", "broker"))
+
+
+def kept(value: Any, model: Model) -> Kept:
+    """A partition that stays as it is."""
+    return Kept(*partition(checked(value, "kept", ("topic", "partition")), "kept", "partition", model))
 
 
 def partition(entry: Mapping[str, Any], name: str, further: str, model: Model) -> tuple[str, int]:

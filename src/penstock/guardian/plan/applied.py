@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,15 @@ ORDER = {"leader": 0, "disk": 1, "replica": 2, "swap": 2}
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where replicas and leaders are: broker and disk of each replica, the leading replica of each partition."""
+    """Where replicas and leaders are: broker and disk of each replica, the leading replica of each partition.
+
+    `loads` has what each replica costs there, once somebody has asked (`load_of`); many checks do.
+    """
 
     broker: Array
     disk: Array
     leader: Array
+    loads: list[Array] = field(default_factory=list)
 
 
 class Applied:

@@ -19,7 +19,7 @@ from penstock.guardian.plan.columns import BROKER, END_DISK, FIRST_DISK, FREE, P
 from penstock.guardian.plan.machine_code import compiled
 from penstock.guardian.plan.model import Array, Model
 from penstock.guardian.plan.permits import TAKES_NONE, broker_forbids, disk_forbids
-from penstock.guardian.plan.rules import ALIVE, CORDONED, DRAINED, EXCLUDED, FORBIDDERS, IN_FLIGHT, MOVED, Rules
+from penstock.guardian.plan.rules import ALIVE, CORDONED, DRAINED, EXCLUDED, FORBIDDERS, IN_FLIGHT, MOVED, POLICY, Rules
 from penstock.guardian.plan.score import load_of
 from penstock.guardian.plan.state import State
 
@@ -100,8 +100,11 @@ class Conflicts:
             mask |= BITS[CORDONED] * (broker_id in self.rules.cordoned)
             mask |= BITS[EXCLUDED] * (broker_id in self.rules.excluded_brokers)
         if mask & BITS[EXCLUDED] and not self.state.partitions[self.state.replicas[r, PARTITION], FREE]:
-            topic = self.model.topics[self.model.topic[self.state.replicas[r, PARTITION]]]
-            if topic not in self.rules.excluded_topics:
+            p = self.state.replicas[r, PARTITION]
+            topic, number = self.model.topics[self.model.topic[p]], int(self.model.number[p])
+            if any((each.topic, each.partition) == (topic, number) for each in self.rules.kept):
+                mask = mask & ~BITS[EXCLUDED] | BITS[POLICY]
+            elif topic not in self.rules.excluded_topics:
                 mask = mask & ~BITS[EXCLUDED] | BITS[IN_FLIGHT]
         elif mask & BITS[EXCLUDED] and self.state.replicas[r, RESTS]:
             mask = mask & ~BITS[EXCLUDED] | BITS[MOVED]

@@ -47,8 +47,9 @@ VERSION = 1
 ANY = "any"
 
 
-def plan(model: Model, rules: Rules, seed: int) -> dict[str, Any]:
-    """The plan for a model as JSON has it. `rules` name only what the model has."""
+def plan(model: Model, rules: Rules, seed: int, policy_digest: str | None = None) -> dict[str, Any]:
+    """The plan for a model as JSON has it. `rules` name only what the model has. `policy_digest`: of the policy that
+    has had its say in the rules; see `policed`."""
     found = search(model, rules, seed)
     changes = Changes.of(model, found.state)
     moves = moves_of(model, changes, Reasons(model, rules, found))
@@ -62,14 +63,16 @@ def plan(model: Model, rules: Rules, seed: int) -> dict[str, Any]:
         "violations": [each.document() for each in unmet_of(model, rules, found)],
         "estimates": list(model.estimates),
         "rules": rules.document(),
+        "policy": None if policy_digest is None else {"digest": policy_digest},
         "seed": seed,
-        "digest": digest(model, rules, seed),
+        "digest": digest(model, rules, seed, policy_digest),
     }
 
 
-def digest(model: Model, rules: Rules, seed: int) -> str:
+def digest(model: Model, rules: Rules, seed: int, policy_digest: str | None = None) -> str:
     """A hash of all that a plan depends on."""
-    return "sha256:" + sha256(f"{model.digest()} {rules.text()} {seed}".encode()).hexdigest()
+    policy = "" if policy_digest is None else f" {policy_digest}"
+    return "sha256:" + sha256(f"{model.digest()} {rules.text()} {seed}{policy}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

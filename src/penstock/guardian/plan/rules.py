@@ -24,6 +24,7 @@ LEADERS_MIN = "leaders_per_broker_min"
 ALIVE = "dead brokers and disks"
 DRAINED = "drained"
 MOVED = "moved"
+POLICY = "policy"
 
 NO_COPY = "no living replica"
 """What stands against moving a partition all of whose replicas are dead; no rule that anybody sets."""
@@ -46,6 +47,7 @@ FORBIDDERS = (
     ALIVE,
     DRAINED,
     MOVED,
+    POLICY,
 )
 """The rules that may forbid a move; the number of each is its bit in a mask."""
 
@@ -95,6 +97,14 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A partition that a policy keeps as it is."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of one plan.
 
@@ -107,6 +117,7 @@ class Rules:
         cordoned: brokers that take no replicas. drained: brokers that all replicas are to leave.
         leaders_per_broker_min: by topic, how many of its leaders each broker is to have at least.
         in_flight: partitions that are being moved; they are left alone, and where they go room is kept for them.
+        kept: partitions nothing of which changes, since a policy does not allow it.
         moved: replicas that have moved lately; they stay on their disks, unless they lie where nothing may stay.
     """
 
@@ -123,6 +134,7 @@ class Rules:
     leaders_per_broker_min: Mapping[str, int] = field(default_factory=dict)
     in_flight: Sequence[Flight] = ()
     moved: Sequence[Moved] = ()
+    kept: Sequence[Kept] = ()
 
     def document(self) -> dict[str, Any]:
         """The rules as JSON has them."""

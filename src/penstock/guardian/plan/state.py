@@ -121,7 +121,8 @@ def state_of(model: Model, rules: Rules, seed: int) -> State:
     excluded_topics = flags(topics, [topic_at[each] for each in rules.excluded_topics])
     flying_at = partitions_of(model, [(each.topic, each.partition) for each in rules.in_flight])
     flying = flags(len(model.topic), flying_at)
-    free = ~excluded_topics[model.topic] & ~flying & with_a_copy(model)
+    kept = flags(len(model.topic), partitions_of(model, [(each.topic, each.partition) for each in rules.kept]))
+    free = ~excluded_topics[model.topic] & ~flying & ~kept & with_a_copy(model)
 
     pin, pins = pins_of(model, rules, at, topic_at)
     leaves = misplaced(model, rules, model.broker, model.disk) & ~flying[model.partition]

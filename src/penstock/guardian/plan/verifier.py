@@ -48,7 +48,7 @@ def verify(model: Model, rules: Rules, plan: Any) -> list[Fault]:
     except Misfit as error:
         return [Fault(SHAPE, error.args[0], error.args[1])]
     before = Places(model.broker, model.disk, model.leader)
-    faults = list(touched(model, rules, after))
+    faults = list(touched(model, rules, before, after))
     faults += wrong_violations(model, rules, plan, before, after)
     leaves = off_place(model, rules, before) & ~np.isin(model.partition, list(flying(model, rules)))
     standing = standing_of(model, rules, leaves, coming(model, rules, flying(model, rules)))
@@ -65,7 +65,8 @@ def check_origin(model: Model, rules: Rules, plan: Mapping[str, Any]) -> None:
         raise Misfit("version", f"the plan has version {plan['version']}, only {VERSION} is known")
     if not identical(plan["rules"], rules.document()):
         raise Misfit("rules", "the plan was made for other rules")
-    due = "sha256:" + sha256(f"{model.digest()} {rules.text()} {plan['seed']}".encode()).hexdigest()
+    policy = "" if plan["policy"] is None else f" {plan['policy']['digest']}"
+    due = "sha256:" + sha256(f"{model.digest()} {rules.text()} {plan['seed']}{policy}".encode()).hexdigest()
     if plan["digest"] != due:
         raise Misfit("digest", "the plan was made for another model, or with another seed")
     if plan["estimates"] != list(model.estimates):
@@ -138,6 +139,15 @@ def flying(model: Model, rules: Rules) -> dict[int, Any]:
     return {p: at[key] for p, key in enumerate(keys) if key in at}
 
 
+def kept(model: Model, rules: Rules) -> list[int]:
+    """The partitions that a policy keeps as they are."""
+    names_kept = {(each.topic, each.partition) for each in rules.kept}
+    if not names_kept:
+        return []
+    keys = zip((model.topics[t] for t in model.topic.tolist()), model.number.tolist(), strict=True)
+    return [p for p, key in enumerate(keys) if key in names_kept]
+
+
 def doubled(model: Model, places: Places) -> Iterator[Fault]:
     """Two replicas of a partition on one broker."""
     key = np.sort(model.partition * len(model.brokers.ids) + places.broker)
@@ -154,7 +164,7 @@ def too_narrow(model: Model, rules: Rules, places: Places, rule: str, domain: Ar
     living = model.brokers.alive & ~np.isin(model.brokers.ids, list(rules.drained))
     possible = np.minimum(np.diff(model.first), len(set(domain[living].tolist())))
     excluded = np.flatnonzero(np.isin(model.topic, excluded_topics(model, rules)))
-    still = {*flying(model, rules), *excluded.tolist(), *lost(model)}
+    still = {*flying(model, rules), *excluded.tolist(), *lost(model), *kept(model, rules)}
     after = spread(model, domain[places.broker])
     for p in np.flatnonzero(after < possible).tolist():
         if int(p) not in still:
@@ -189,9 +199,11 @@ def spread(model: Model, where: Array) -> Array:
 
 def load_of(model: Model, places: Places) -> Array:
     """The load of each replica in the role that it has then."""
-    load = model.following.copy()
-    load[places.leader] = model.leading[places.leader]
-    return load
+    if not places.loads:
+        load = model.following.copy()
+        load[places.leader] = model.leading[places.leader]
+        places.loads.append(load)
+    return places.loads[0]
 
 
 def over_capacity(model: Model, rules: Rules, places: Places, close: float = CLOSE) -> Iterator[Fault]:
@@ -265,7 +277,7 @@ def few_leaders(model: Model, rules: Rules, places: Places) -> Iterator[Fault]:
             yield Fault(names.LEADERS_MIN, f"{topic} on broker {brokers.ids[b]}", text)
 
 
-def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
+def touched(model: Model, rules: Rules, before: Places, after: Places) -> Iterator[Fault]:
     """What was moved though it may not be, went where nothing may go, or made worse what was bad already."""
     moved = after.broker != model.broker
     changed = moved | (after.disk != model.disk)
@@ -273,16 +285,7 @@ def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
     hit = np.zeros(len(model.topic), np.bool_)
     hit[model.partition[changed]] = True
     hit |= led
-    for p in np.flatnonzero(hit & np.isin(model.topic, excluded_topics(model, rules))).tolist():
-        yield Fault(names.EXCLUDED, partition_name(model, p), f"{partition_name(model, p)} is changed, it is excluded")
-    for p in flying(model, rules):
-        if hit[p]:
-            text = f"{partition_name(model, p)} is changed while it is being moved"
-            yield Fault(names.IN_FLIGHT, partition_name(model, p), text)
-    for p in sorted(lost(model)):
-        if hit[p]:
-            text = f"{partition_name(model, p)} has no living replica that could be copied"
-            yield Fault(names.ALIVE, partition_name(model, p), text)
+    yield from disturbed(model, rules, hit)
     yield from hurried(model, rules, changed)
     ids = model.brokers.ids
     closed = dict.fromkeys(rules.cordoned, names.CORDONED) | dict.fromkeys(rules.excluded_brokers, names.EXCLUDED)
@@ -295,7 +298,25 @@ def touched(model: Model, rules: Rules, after: Places) -> Iterator[Fault]:
     for rule, domain in ((names.RACKS, model.brokers.rack), (names.HOSTS, model.brokers.host)):
         if getattr(rules, rule):
             yield from narrowed(model, rules, after, rule, domain)
-    yield from fuller(model, after, rules)
+    yield from fuller(model, before, after, rules)
+
+
+def disturbed(model: Model, rules: Rules, hit: Array) -> Iterator[Fault]:
+    """Partitions that are changed though they are to be left alone, or cannot be copied."""
+    for p in np.flatnonzero(hit & np.isin(model.topic, excluded_topics(model, rules))).tolist():
+        yield Fault(names.EXCLUDED, partition_name(model, p), f"{partition_name(model, p)} is changed, it is excluded")
+    for p in flying(model, rules):
+        if hit[p]:
+            text = f"{partition_name(model, p)} is changed while it is being moved"
+            yield Fault(names.IN_FLIGHT, partition_name(model, p), text)
+    for p in kept(model, rules):
+        if hit[p]:
+            text = f"{partition_name(model, p)} is changed, which a policy does not allow"
+            yield Fault(names.POLICY, partition_name(model, p), text)
+    for p in sorted(lost(model)):
+        if hit[p]:
+            text = f"{partition_name(model, p)} has no living replica that could be copied"
+            yield Fault(names.ALIVE, partition_name(model, p), text)
 
 
 def hurried(model: Model, rules: Rules, changed: Array) -> Iterator[Fault]:
@@ -324,10 +345,11 @@ def narrowed(model: Model, rules: Rules, after: Places, rule: str, domain: Array
         yield Fault(rule, partition_name(model, p), text)
 
 
-def fuller(model: Model, after: Places, rules: Rules) -> Iterator[Fault]:
+def fuller(model: Model, before: Places, after: Places, rules: Rules) -> Iterator[Fault]:
     """Brokers and disks above a capacity that would have still more of it than before."""
     over = {(each.rule, each.place) for each in over_capacity(model, rules, after)}
-    before = Places(model.broker, model.disk, model.leader)
+    if not over:
+        return
     was, now = load_of(model, before)[:, PEAK:], load_of(model, after)[:, PEAK:]
     ids = model.brokers.ids.tolist()
     of_disk = [f"broker {ids[b]}, {name}" for b, name in zip(model.disks.broker, model.disks.dirs, strict=True)]
