@@ -199,6 +199,7 @@ class FakeClusters:
         self.under_way = 0
         self.most_under_way = 0
         self.steps = 0
+        self.channels: set[tuple[str, str]] = set()
         self._due: list[tuple[int, Callable[[int], None]]] = []
         self.sampler = Sampler(
             self.seen,
@@ -261,6 +262,7 @@ class FakeClusters:
         channel: str = "",
     ) -> None:
         """As `Reach.ask`."""
+        self.channels.add((type(message).__name__, channel))
         fake = self.clusters[cluster.id]
         if broker == CONTROLLER:
             broker = ANY

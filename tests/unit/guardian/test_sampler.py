@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -332,3 +334,27 @@ def test_long_answers_are_gone_through_in_steps(monkeypatch: pytest.MonkeyPatch)
     world.run(100)
     assert world.steps == 2 * (100 * 51 // 100 - 1)
     assert len(world.sight("clicks").replicas) == 5_000
+
+
+def test_each_kind_of_look_has_a_connection_of_its_own() -> None:
+    """A broker that is slow with its disks is quick with its metadata."""
+    world = FakeClusters()
+    world.add("clicks", topics=TOPICS)
+    world.run(11_000)
+    assert {each for _, each in world.channels} == {
+        "look at metadata", "look at disks", "look at offsets", "look at settings"
+    }  # fmt: skip
+    assert {name for name, each in world.channels if each == "look at disks"} == {"DescribeLogDirsRequest"}
+
+
+def test_what_is_seen_of_a_replica_takes_less_than_a_kilobyte() -> None:
+    topics = {f"topic-{number}": [[1, 2, 3]] * 100 for number in range(20)}
+    world = FakeClusters()
+    world.add("clicks", topics=topics)
+    tracemalloc.start()
+    world.run(11_000)
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(world.sight("clicks").replicas) == 6_000
+    assert held / 6_000 < 1_000

@@ -1,7 +1,7 @@
 """A look at the ends of the partitions that one broker leads: which offset comes next in each.
 
-They are asked for in parts, one after the other. With the sizes of the replicas they say what is written to each
-partition (`guardian.core.windows`).
+Those are asked for whose replica there has been seen, in parts, one after the other. With the sizes of the replicas
+they say what is written to each partition (`guardian.core.windows`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,8 @@ class LookAtEnds(Look):
         self._doubts = Doubts()
 
     def begin(self, now_ms: int) -> None:
-        broker = self._broker
         self._doubts = Doubts()
-        self._left = [
-            (each.topic, each.index)
-            for topic in self.watched.seen.topics.values()
-            for each in topic.partitions
-            if each.leader == broker
-        ]
+        self._left = self.watched.seen.led_by(self._broker)
         self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> None:
@@ -65,7 +59,7 @@ class LookAtEnds(Look):
             for name, rows in groupby(asked, lambda each: each[0])
         ]
         request = ListOffsetsRequest(replica_id=CONSUMER, topics=topics)
-        self.watched.ask(self._broker, request, partial(self._came, dict.fromkeys(asked)), now_ms)
+        self.watched.ask(self._broker, request, partial(self._came, dict.fromkeys(asked)), now_ms, kind=OFFSETS)
 
     def _came(
         self, asked: dict[tuple[str, int], None], answer: Message | None, reason: str | None, now_ms: int

@@ -63,7 +63,7 @@ class LookAtSettings(Look):
             DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[MIN_INSYNC])
             for name in names
         ]
-        self.watched.ask(ANY, DescribeConfigsRequest(resources=resources), self._came, now_ms)
+        self.watched.ask(ANY, DescribeConfigsRequest(resources=resources), self._came, now_ms, kind=SETTINGS)
 
     def _came(self, answer: Message | None, reason: str | None, now_ms: int) -> None:
         if self.gone or not isinstance(answer, DescribeConfigsResponse):

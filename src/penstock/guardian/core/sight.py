@@ -138,15 +138,23 @@ class ClusterSight:
                 self.replicas[place] = replica
         self.on_broker[broker] = replicas
 
-    def saw_sizes(self, broker: int, now_ms: int) -> None:
-        """The sizes of a broker's replicas have been taken: those that lead say what is written."""
-        for (topic, index, _), replica in self.on_broker[broker].items():
+    def led_by(self, broker: int) -> list[tuple[str, int]]:
+        """The partitions that a broker leads, of those of which it has told, in order."""
+        found = []
+        for topic, index, _ in self.on_broker.get(broker, ()):
             partition = self.partition(topic, index)
             if partition is not None and partition.leader == broker:
-                windows = self.windows.get((topic, index))
-                if windows is None:
-                    windows = self.windows[topic, index] = Windows()
-                windows.saw_size(broker, replica.size_bytes, now_ms)
+                found.append((topic, index))
+        return sorted(found)
+
+    def saw_sizes(self, broker: int, now_ms: int) -> None:
+        """The sizes of a broker's replicas have been taken: those that lead say what is written."""
+        replicas = self.on_broker[broker]
+        for topic, index in self.led_by(broker):
+            windows = self.windows.get((topic, index))
+            if windows is None:
+                windows = self.windows[topic, index] = Windows()
+            windows.saw_size(broker, replicas[topic, index, broker].size_bytes, now_ms)
 
     def saw_end(self, place: tuple[str, int], broker: int, offset: int) -> None:
         """The end offset of a partition, by its leader."""
