@@ -14,11 +14,16 @@ examples:
   penstock guardian clusters set-mode clicks balance=advise
   penstock guardian clusters list --json
   penstock guardian inventory clicks
+  penstock guardian alarms --cluster clicks
+  penstock guardian users add ann --role operator@clicks
   penstock guardian model check model/
   penstock guardian model export --cluster clicks model/
   penstock guardian plan --cluster clicks
   penstock guardian plan --model model/
   penstock guardian plan --model model/ --rules rules.json --json > plan.json
+  penstock guardian plans submit plan.json --cluster clicks --rate 20M
+  penstock guardian approve 1
+  penstock guardian explain 1-17
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import cluster_model, clusters, inventory, nodes
+from penstock.cli.guardian import alarms, cluster_model, clusters, inventory, nodes, plans, users
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -42,6 +47,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     nodes.register(actions)
     clusters.register(actions)
     inventory.register(actions)
+    alarms.register(actions)
+    plans.register(actions)
+    users.register(actions)
     register_plan(actions)
     model = actions.add_parser(
         "model",

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from penstock.errors import RequestError, StorageError
-from penstock.guardian.core import answering, calls
+from penstock.guardian.core import calls, permitted
 from penstock.guardian.core.calls import Call, Known, Reply, refusal
 from penstock.guardian.core.committed import Committed
 from penstock.guardian.core.limits import GUARDIAN_APPENDS_MAX
@@ -31,6 +31,8 @@ Answered = Callable[[Reply, int], None]
 """`answered(reply, now_ms)`."""
 LOST = "the leader has changed: whether the change was made is not known; ask again with the same request id"
 NOT_LEADING = "this node does not lead"
+DONE = Reply(calls.OK, {})
+"""What is answered to who writes by itself."""
 
 
 class Log(Protocol):
@@ -75,8 +77,9 @@ class Waiting:
 class Leader:
     """See the module's head. Attributes: `active`, whether this node leads, with everything committed applied."""
 
-    def __init__(self, log: Log, committed: Committed, random: Random) -> None:
+    def __init__(self, log: Log, committed: Committed, random: Random, nonces: Random) -> None:
         self.active = False
+        self._nonces = nonces
         self._log = log
         self._committed = committed
         self._random = random
@@ -130,18 +133,34 @@ class Leader:
         if refused is not None:
             answered(refused, now_ms)
             return
-        decided = answering.decide(Known(self.state, sight, wall_ms), call, self._new_id)
+        decided = permitted.decide(Known(self.state, sight, wall_ms, self._nonces.randbytes), call, self._new_id)
         reply = decided.reply
         if decided.records:
             try:
                 self._append(decided.records, now_ms)
             except (RequestError, StorageError) as error:
-                answered(refusal(calls.TOO_LARGE, str(error)), now_ms)
+                status = calls.TOO_LARGE if isinstance(error, RequestError) else calls.NO_STORAGE
+                answered(refusal(status, str(error)), now_ms)
                 return
         elif not self._appended:
             answered(reply if holds_lease else refusal(calls.UNAVAILABLE, NOT_LEADING), now_ms)
             return
         self._waiting.append(Waiting(self._appended[-1].last_offset, reply, answered))
+
+    def write(self, records: Sequence[GuardianRecord], answered: Answered, now_ms: int) -> None:
+        """Appends records of what this node does by itself; `answered` with OK when they, and all before them, are
+        committed, and with a refusal when they are lost, or cannot be written. Perhaps before this returns.
+        """
+        refused = self._cannot()
+        if refused is None and records:
+            try:
+                self._append(records, now_ms)
+            except (RequestError, StorageError) as error:
+                refused = refusal(calls.TOO_LARGE, str(error))
+        if refused is not None or not self._appended:
+            answered(refused or DONE, now_ms)
+        else:
+            self._waiting.append(Waiting(self._appended[-1].last_offset, DONE, answered))
 
     def _cannot(self) -> Reply | None:
         """Why no change can be made now."""

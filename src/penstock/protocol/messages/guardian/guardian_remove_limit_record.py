@@ -1,0 +1,16 @@
+"""GuardianRemoveLimitRecord. Written by tools/generate_messages.py from the schema; do not edit."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from penstock.protocol.message import Message, ZERO_UUID
+
+
+class GuardianRemoveLimitRecord(Message, key=16, versions=(0, 0), flexible_from=0):
+    """GuardianRemoveLimitRecord, versions 0 to 0."""
+
+    cluster_id: UUID = ZERO_UUID
+    kind: str = ''
+    name: str = ''
+    setting: str = ''
