@@ -100,16 +100,20 @@ class Rows:
             elif each.is_future_key:
                 self._growing[place] = (path, size)
             else:
-                known = self._seen.replicas.get(place)
-                if (
-                    known is None
-                    or known.size_bytes != size
-                    or known.lag != each.offset_lag
-                    or known.path != path
-                    or known.future_path is not None
-                ):
-                    known = SeenReplica(path, size, each.offset_lag)
-                self._replicas[place] = known
+                self._replicas[place] = self._replica(place, path, size, each.offset_lag)
+
+    def _replica(self, place: Place, path: str, size_bytes: int, lag: int) -> SeenReplica:
+        """A replica that does not move; the object that is known, if nothing of it has changed."""
+        known = self._seen.replicas.get(place)
+        if (
+            known is not None
+            and known.size_bytes == size_bytes
+            and known.lag == lag
+            and known.path == path
+            and known.future_path is None
+        ):
+            return known
+        return SeenReplica(path, size_bytes, lag)
 
     def finish(self, now_ms: int) -> None:
         """All has been told."""
