@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from penstock.protocol.messages.describe_configs_request import DescribeConfigsR
 from penstock.protocol.messages.describe_configs_response import DescribeConfigsResponse
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
+from penstock.protocol.messages.list_offsets_request import ListOffsetsRequest
 from penstock.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from penstock.protocol.messages.metadata_request import MetadataRequest
@@ -358,3 +360,82 @@ def test_what_is_seen_of_a_replica_takes_less_than_a_kilobyte() -> None:
     tracemalloc.stop()
     assert len(world.sight("clicks").replicas) == 6_000
     assert held / 6_000 < 1_000
+
+
+def random_value(value: Any, random: Random) -> Any:
+    """Something of the same type that may be wrong."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return random.choice((-(2**31), -7, -1, 0, 1, 2, 9, 2**15 - 1, 2**31 - 1))
+    if isinstance(value, str):
+        return random.choice(("", "a", "b", "x" * 300, "\ud83d\ude00", "../..", "min.insync.replicas"))
+    return value
+
+
+def lie_somewhere(message: Any, random: Random, rate: float) -> Any:
+    """Changes some fields of an answer, and repeats or drops some rows, at random."""
+    for name in message.KINDS:
+        value = getattr(message, name)
+        if isinstance(value, list):
+            for at, each in enumerate(value):
+                if hasattr(each, "KINDS"):
+                    lie_somewhere(each, random, rate)
+                elif random.random() < rate:
+                    value[at] = random_value(each, random)
+            if value and random.random() < rate:
+                value.append(random.choice(value))
+            if value and random.random() < rate:
+                value.pop()
+        elif random.random() < rate:
+            setattr(message, name, random_value(value, random))
+    return message
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_brokers_say_what_is_seen_can_be_true(seed: int) -> None:
+    random = Random(seed)
+    world = FakeClusters(interval_ms=1_000)
+    cluster = world.add("clicks", topics=TOPICS)
+    world.add("other", topics=TOPICS)
+    world.run(3_000)
+    requests = (MetadataRequest, ListPartitionReassignmentsRequest, DescribeLogDirsRequest, DescribeConfigsRequest)
+    for request in (*requests, ListOffsetsRequest):
+        cluster.lies[request, ANY] = lambda answer: (
+            lie_somewhere(answer, random, 0.05) if not isinstance(answer, str) else answer
+        )
+    for _ in range(20):
+        world.run(1_000)
+        believable(world.sight("clicks"))
+    assert world.sight("other").failures == {}
+    cluster.lies.clear()
+    world.run(70_000)
+    seen = world.sight("clicks")
+    assert seen.failures == {}, "it is seen again once it tells the truth"
+    assert sorted(seen.topics) == ["a", "b"]
+
+
+def believable(seen: ClusterSight) -> None:
+    """What everybody may rely on."""
+    assert seen.kafka_id == "id-clicks"
+    assert seen.controller == -1 or seen.controller in seen.brokers
+    for name, topic in seen.topics.items():
+        assert name == topic.name
+        assert topic.min_insync_replicas is None or topic.min_insync_replicas > 0
+        for index, each in enumerate(topic.partitions):
+            assert (each.topic, each.index) == (name, index)
+            assert each.replicas
+            assert len(set(each.replicas)) == len(each.replicas)
+            assert set(each.in_sync) <= set(each.replicas)
+            assert each.leader == -1 or each.leader in each.replicas
+            assert min(each.replicas) >= 0
+    for (broker, path), disk in seen.disks.items():
+        assert (broker, path) == (disk.broker, disk.path)
+        assert disk.capacity_bytes == -1 or disk.capacity_bytes >= max(disk.usable_bytes, 1)
+    assert seen.replicas == {place: each for held in seen.on_broker.values() for place, each in held.items()}
+    for (_, index, broker), replica in seen.replicas.items():
+        assert index >= 0
+        assert replica.size_bytes >= 0
+        assert (broker, replica.path) in seen.disks
+    for windows in seen.windows.values():
+        assert all(rate >= 0 for rate in windows.rates())

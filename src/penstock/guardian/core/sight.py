@@ -121,6 +121,7 @@ class ClusterSight:
         failures: why a part could not be seen lately, or what in it is not believed and thus absent.
         departed: every broker as it was seen alive last. contacts: what is known beside the metadata of missing ones.
         suspected: what looks wrong now, by kind, broker and log directory.
+        turn: counts what any of its brokers was asked, so that the next one is asked by another.
     """
 
     kafka_id: str = ""
@@ -136,6 +137,7 @@ class ClusterSight:
     departed: dict[int, SeenBroker] = field(default_factory=dict)
     contacts: dict[int, Contact] = field(default_factory=dict)
     suspected: dict[tuple[str, int, str], Suspicion] = field(default_factory=dict)
+    turn: int = 0
 
     @property
     def twice(self) -> bool:
