@@ -11,7 +11,7 @@ import pytest
 from support.fake_clusters import DISK_BYTES, WALL_MS, FakeClusters
 
 from penstock.errors import ErrorCode
-from penstock.guardian.core import look_at_disks, look_at_metadata, look_at_settings
+from penstock.guardian.core import look_at_disks, look_at_metadata, look_at_settings, looks
 from penstock.guardian.core.reach import ANY
 from penstock.guardian.core.sight import (
     DISKS,
@@ -75,9 +75,18 @@ def test_a_broker_that_is_silent_holds_up_nothing_else() -> None:
     assert seen.seen_ms[METADATA] >= WALL_MS + 50_000
     assert world.sight("other").failures == {}
     for each in (cluster, other):
-        looks = [at_ms for name, broker, at_ms in each.asked if (name, broker) == ("DescribeLogDirsRequest", 1)]
-        assert len(looks) >= 6
+        begun = [at_ms for name, broker, at_ms in each.asked if (name, broker) == ("DescribeLogDirsRequest", 1)]
+        assert len(begun) >= 6
     assert world.most_under_way < 12
+
+
+def test_a_broker_is_never_asked_again_before_it_has_answered_or_time_is_up() -> None:
+    world = FakeClusters(interval_ms=500)
+    cluster = world.add("clicks", topics=TOPICS)
+    cluster.lies[DescribeLogDirsRequest, 2] = lambda answer: None
+    world.run(30_000)
+    asked = [name for name, broker, _ in cluster.asked if (name, broker) == ("DescribeLogDirsRequest", 2)]
+    assert len(asked) <= 30_000 // looks.TIMEOUT_MS + 1
 
 
 def test_only_a_leader_with_the_lease_looks_and_who_does_not_lead_forgets() -> None:
@@ -204,6 +213,22 @@ def test_a_broker_that_leaves_while_it_is_asked_changes_nothing_any_more() -> No
     assert 3 not in seen.on_broker
 
 
+def test_an_answer_that_comes_when_its_broker_has_left_is_not_taken() -> None:
+    world = FakeClusters(interval_ms=1_000)
+    cluster = world.add("clicks", topics=TOPICS)
+    world.run(100)
+    cluster.delays_ms[DescribeLogDirsRequest, 3] = 4_000
+    cluster.sizes["b", 0] = 77
+    world.run(1_000)
+    cluster.brokers.remove(3)
+    cluster.topics = {"a": [[1, 2]]}
+    world.run(10_000)
+    seen = world.sight("clicks")
+    assert 3 not in seen.on_broker
+    assert {broker for broker, _ in seen.disks} == {1, 2}
+    assert seen.failures == {}
+
+
 def directory_of(answer: DescribeLogDirsResponse) -> Any:
     return answer.results[0]
 
@@ -232,6 +257,21 @@ def test_rows_of_disks_that_cannot_be_are_absent_and_told(lie: Any, told: str) -
     assert all(each.size_bytes >= 0 for each in seen.replicas.values())
     assert all(each.capacity_bytes >= -1 for each in seen.disks.values())
     assert seen.seen_ms[of_broker(DISKS, 1)] > WALL_MS + 10_000
+
+
+def test_the_later_registration_is_forgotten_even_if_it_was_seen_first() -> None:
+    world = FakeClusters()
+    first = world.add("first", topics=TOPICS, kafka_id="same")
+    first.lies[MetadataRequest, ANY] = lambda answer: "it is restarted"
+    world.add("later", topics=TOPICS, kafka_id="same")
+    world.run(5_000)
+    assert world.sight("later").replicas
+    first.lies.clear()
+    world.run(25_000)
+    assert world.sight("first").replicas
+    seen = world.sight("later")
+    assert (seen.brokers, seen.topics, seen.disks, seen.replicas, seen.windows) == ({}, {}, {}, {}, {})
+    assert list(seen.failures) == ["identity"]
 
 
 def test_huge_answers_are_refused_whole(monkeypatch: pytest.MonkeyPatch) -> None:
