@@ -41,7 +41,7 @@ class LookAtEnds(Look):
 
     def begin(self, now_ms: int) -> None:
         self._doubts = Doubts()
-        self._left = self.watched.seen.led_by(self._broker)
+        self._left = sorted(self.watched.seen.led_by(self._broker))
         self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> None:

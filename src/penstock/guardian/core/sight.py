@@ -165,22 +165,22 @@ class ClusterSight:
         self.on_broker[broker] = replicas
 
     def led_by(self, broker: int) -> list[tuple[str, int]]:
-        """The partitions that a broker leads, of those of which it has told, in order."""
-        found = []
+        """The partitions that a broker leads, of those of which it has told."""
+        found, topics = [], self.topics
         for topic, index, _ in self.on_broker.get(broker, ()):
-            partition = self.partition(topic, index)
-            if partition is not None and partition.leader == broker:
+            seen = topics.get(topic)
+            if seen is not None and index < len(seen.partitions) and seen.partitions[index].leader == broker:
                 found.append((topic, index))
-        return sorted(found)
+        return found
 
     def saw_sizes(self, broker: int, now_ms: int) -> None:
         """The sizes of a broker's replicas have been taken: those that lead say what is written."""
-        replicas = self.on_broker[broker]
-        for topic, index in self.led_by(broker):
-            windows = self.windows.get((topic, index))
+        replicas, known = self.on_broker[broker], self.windows
+        for place in self.led_by(broker):
+            windows = known.get(place)
             if windows is None:
-                windows = self.windows[topic, index] = Windows()
-            windows.saw_size(broker, replicas[topic, index, broker].size_bytes, now_ms)
+                windows = known[place] = Windows()
+            windows.saw_size(broker, replicas[*place, broker].size_bytes, now_ms)
 
     def saw_end(self, place: tuple[str, int], broker: int, offset: int) -> None:
         """The end offset of a partition, by its leader."""
