@@ -378,15 +378,18 @@ def test_long_answers_are_gone_through_in_steps(monkeypatch: pytest.MonkeyPatch)
     assert len(world.sight("clicks").replicas) == 5_000
 
 
-def test_each_kind_of_look_has_a_connection_of_its_own() -> None:
+def test_the_cluster_is_not_asked_behind_what_a_broker_is_asked() -> None:
     """A broker that is slow with its disks is quick with its metadata."""
     world = FakeClusters()
     world.add("clicks", topics=TOPICS)
     world.run(11_000)
-    assert {each for _, each in world.channels} == {
-        "look at metadata", "look at disks", "look at offsets", "look at settings"
-    }  # fmt: skip
-    assert {name for name, each in world.channels if each == "look at disks"} == {"DescribeLogDirsRequest"}
+    assert world.channels == {
+        ("MetadataRequest", "look at the cluster"),
+        ("ListPartitionReassignmentsRequest", "look at the cluster"),
+        ("DescribeConfigsRequest", "look at the cluster"),
+        ("DescribeLogDirsRequest", "look at the broker"),
+        ("ListOffsetsRequest", "look at the broker"),
+    }
 
 
 def test_what_is_seen_of_a_replica_takes_less_than_a_kilobyte() -> None:

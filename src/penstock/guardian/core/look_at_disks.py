@@ -15,7 +15,7 @@ from penstock.guardian.core.limits import (
     GUARDIAN_SEEN_REPLICAS_MAX,
     GUARDIAN_TEXT_MAX,
 )
-from penstock.guardian.core.looks import Look, Watched
+from penstock.guardian.core.looks import OF_BROKER, Look, Watched
 from penstock.guardian.core.sight import DISKS, ClusterSight, Place, SeenDisk, SeenReplica, of_broker
 from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
@@ -34,7 +34,7 @@ class LookAtDisks(Look):
         self._broker = broker
 
     def begin(self, now_ms: int) -> None:
-        self.watched.ask(self._broker, DescribeLogDirsRequest(topics=None), self._came, now_ms, kind=DISKS)
+        self.watched.ask(self._broker, DescribeLogDirsRequest(topics=None), self._came, now_ms, channel=OF_BROKER)
 
     def _came(self, answer: Message | None, reason: str | None, now_ms: int) -> None:
         if self.gone or not isinstance(answer, DescribeLogDirsResponse):

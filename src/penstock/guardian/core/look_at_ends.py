@@ -12,7 +12,7 @@ from itertools import groupby
 from penstock.errors import ErrorCode
 from penstock.guardian.core.believing import Doubts, error_name
 from penstock.guardian.core.limits import GUARDIAN_ENDS_PER_CALL, GUARDIAN_TEXT_MAX
-from penstock.guardian.core.looks import Look, Watched
+from penstock.guardian.core.looks import OF_BROKER, Look, Watched
 from penstock.guardian.core.sight import OFFSETS, of_broker
 from penstock.protocol.message import Message
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -59,7 +59,7 @@ class LookAtEnds(Look):
             for name, rows in groupby(asked, lambda each: each[0])
         ]
         request = ListOffsetsRequest(replica_id=CONSUMER, topics=topics)
-        self.watched.ask(self._broker, request, partial(self._came, dict.fromkeys(asked)), now_ms, kind=OFFSETS)
+        self.watched.ask(self._broker, request, partial(self._came, dict.fromkeys(asked)), now_ms, channel=OF_BROKER)
 
     def _came(
         self, asked: dict[tuple[str, int], None], answer: Message | None, reason: str | None, now_ms: int

@@ -16,9 +16,9 @@ from penstock.guardian.core.state import Cluster
 from penstock.protocol.message import Message
 from penstock.records.wall import WallTime
 
-CHANNEL = "look at "
-"""What is only looked at has connections of its own, one for each kind of look: nothing that is done waits behind it,
-and nothing that is quick behind what is slow."""
+OF_CLUSTER, OF_BROKER = "look at the cluster", "look at the broker"
+"""What is only looked at has connections of its own: nothing that is done waits behind it, and what any broker tells of
+the cluster not behind what is slow, such as the sizes of all its logs."""
 TIMEOUT_MS = 5_000
 
 
@@ -42,9 +42,8 @@ class Watched:
         self._reach = reach
         self._wall = wall
 
-    def ask(self, broker: int, request: Message, ended: Ended, now_ms: int, *, kind: str) -> None:
-        """Asks a broker, see `guardian.core.reach`; requests of one kind share a connection."""
-        channel = CHANNEL + kind
+    def ask(self, broker: int, request: Message, ended: Ended, now_ms: int, *, channel: str) -> None:
+        """Asks a broker, see `guardian.core.reach`, over the connection of a channel."""
         self._reach.ask(self.cluster, broker, request, ended, now_ms, timeout_ms=TIMEOUT_MS, channel=channel)
 
     def wall_ms(self, now_ms: int) -> int:
