@@ -62,7 +62,7 @@ WALL_MS = 1_700_000_000_000
 @dataclass
 class FakeCluster:
     """What one cluster says of itself. `lies` change answers: a function of the answer, by the class of the request
-    and the broker (ANY for all); one that returns None never answers."""
+    and the broker (ANY for all); one that returns None never answers. `delays_ms`: how long an answer takes."""
 
     kafka_id: str
     brokers: list[int]
@@ -72,6 +72,7 @@ class FakeCluster:
     changing: dict[tuple[str, int], tuple[list[int], list[int]]] = field(default_factory=dict)
     min_insync: dict[str, str] = field(default_factory=dict)
     lies: dict[tuple[type[Message], int], Callable[[Any], Message | str | None]] = field(default_factory=dict)
+    delays_ms: dict[tuple[type[Message], int], int] = field(default_factory=dict)
     asked: list[tuple[str, int, int]] = field(default_factory=list)
 
     def answer(self, broker: int, request: Message, now_ms: int) -> Message | str | None:
@@ -199,6 +200,7 @@ class FakeClusters:
         self.under_way = 0
         self.most_under_way = 0
         self.steps = 0
+        self.channels: set[tuple[str, str]] = set()
         self._due: list[tuple[int, Callable[[int], None]]] = []
         self.sampler = Sampler(
             self.seen,
@@ -261,6 +263,7 @@ class FakeClusters:
         channel: str = "",
     ) -> None:
         """As `Reach.ask`."""
+        self.channels.add((type(message).__name__, channel))
         fake = self.clusters[cluster.id]
         if broker == CONTROLLER:
             broker = ANY
@@ -275,4 +278,6 @@ class FakeClusters:
             else:
                 ended(None, answer or f"no answer within {timeout_ms} ms", at_ms)
 
-        self._due.append((now_ms + (timeout_ms if answer is None else ANSWER_MS), over))
+        self._due.append(
+            (now_ms + (timeout_ms if answer is None else fake.delays_ms.get((type(message), broker), ANSWER_MS)), over)
+        )

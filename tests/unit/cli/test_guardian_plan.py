@@ -123,3 +123,25 @@ def test_files_and_words_that_are_wrong(model: Path, tmp_path: Path, capsys: pyt
     (model / "disks.parquet").write_bytes(b"junk")
     assert "disks.parquet cannot be read as Parquet" in refused("model", "check", str(model))
     assert "disks.parquet cannot be read as Parquet" in refused(*planning, "--json")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("plan",), "one of the arguments --model --cluster is required"),
+        (("plan", "--model", "m", "--cluster", "c"), "not allowed with argument"),
+        (("plan", "--cluster", "c", "--disk-rate", "0"), "--disk-rate 0: it must be above 0"),
+        (("plan", "--cluster", "c", "--cpu-cores", "nan"), "--cpu-cores nan: it must be above 0"),
+        (("plan", "--cluster", "c", "--timeout", "0.2", "--guardian", "127.0.0.1:1"), "Guardian did not answer"),
+        (("model", "export", "m", "--cluster", "c", "--guardian", "nowhere"), "--guardian: "),
+    ],
+)
+def test_a_registered_cluster_is_asked_for_rightly(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(["guardian", *words])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    assert code
+    assert said in capsys.readouterr().err

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+from random import Random
 from typing import Any
 
 import pytest
 from support.fake_clusters import DISK_BYTES, WALL_MS, FakeClusters
 
 from penstock.errors import ErrorCode
-from penstock.guardian.core import look_at_disks, look_at_metadata, look_at_settings
+from penstock.guardian.core import look_at_disks, look_at_metadata, look_at_settings, looks
 from penstock.guardian.core.reach import ANY
 from penstock.guardian.core.sight import (
     DISKS,
@@ -23,6 +26,7 @@ from penstock.protocol.messages.describe_configs_request import DescribeConfigsR
 from penstock.protocol.messages.describe_configs_response import DescribeConfigsResponse
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
+from penstock.protocol.messages.list_offsets_request import ListOffsetsRequest
 from penstock.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from penstock.protocol.messages.metadata_request import MetadataRequest
@@ -71,9 +75,18 @@ def test_a_broker_that_is_silent_holds_up_nothing_else() -> None:
     assert seen.seen_ms[METADATA] >= WALL_MS + 50_000
     assert world.sight("other").failures == {}
     for each in (cluster, other):
-        looks = [at_ms for name, broker, at_ms in each.asked if (name, broker) == ("DescribeLogDirsRequest", 1)]
-        assert len(looks) >= 6
+        begun = [at_ms for name, broker, at_ms in each.asked if (name, broker) == ("DescribeLogDirsRequest", 1)]
+        assert len(begun) >= 6
     assert world.most_under_way < 12
+
+
+def test_a_broker_is_never_asked_again_before_it_has_answered_or_time_is_up() -> None:
+    world = FakeClusters(interval_ms=500)
+    cluster = world.add("clicks", topics=TOPICS)
+    cluster.lies[DescribeLogDirsRequest, 2] = lambda answer: None
+    world.run(30_000)
+    asked = [name for name, broker, _ in cluster.asked if (name, broker) == ("DescribeLogDirsRequest", 2)]
+    assert len(asked) <= 30_000 // looks.TIMEOUT_MS + 1
 
 
 def test_only_a_leader_with_the_lease_looks_and_who_does_not_lead_forgets() -> None:
@@ -200,6 +213,22 @@ def test_a_broker_that_leaves_while_it_is_asked_changes_nothing_any_more() -> No
     assert 3 not in seen.on_broker
 
 
+def test_an_answer_that_comes_when_its_broker_has_left_is_not_taken() -> None:
+    world = FakeClusters(interval_ms=1_000)
+    cluster = world.add("clicks", topics=TOPICS)
+    world.run(100)
+    cluster.delays_ms[DescribeLogDirsRequest, 3] = 4_000
+    cluster.sizes["b", 0] = 77
+    world.run(1_000)
+    cluster.brokers.remove(3)
+    cluster.topics = {"a": [[1, 2]]}
+    world.run(10_000)
+    seen = world.sight("clicks")
+    assert 3 not in seen.on_broker
+    assert {broker for broker, _ in seen.disks} == {1, 2}
+    assert seen.failures == {}
+
+
 def directory_of(answer: DescribeLogDirsResponse) -> Any:
     return answer.results[0]
 
@@ -228,6 +257,21 @@ def test_rows_of_disks_that_cannot_be_are_absent_and_told(lie: Any, told: str) -
     assert all(each.size_bytes >= 0 for each in seen.replicas.values())
     assert all(each.capacity_bytes >= -1 for each in seen.disks.values())
     assert seen.seen_ms[of_broker(DISKS, 1)] > WALL_MS + 10_000
+
+
+def test_the_later_registration_is_forgotten_even_if_it_was_seen_first() -> None:
+    world = FakeClusters()
+    first = world.add("first", topics=TOPICS, kafka_id="same")
+    first.lies[MetadataRequest, ANY] = lambda answer: "it is restarted"
+    world.add("later", topics=TOPICS, kafka_id="same")
+    world.run(5_000)
+    assert world.sight("later").replicas
+    first.lies.clear()
+    world.run(25_000)
+    assert world.sight("first").replicas
+    seen = world.sight("later")
+    assert (seen.brokers, seen.topics, seen.disks, seen.replicas, seen.windows) == ({}, {}, {}, {}, {})
+    assert list(seen.failures) == ["identity"]
 
 
 def test_huge_answers_are_refused_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,3 +376,109 @@ def test_long_answers_are_gone_through_in_steps(monkeypatch: pytest.MonkeyPatch)
     world.run(100)
     assert world.steps == 2 * (100 * 51 // 100 - 1)
     assert len(world.sight("clicks").replicas) == 5_000
+
+
+def test_the_cluster_is_not_asked_behind_what_a_broker_is_asked() -> None:
+    """A broker that is slow with its disks is quick with its metadata."""
+    world = FakeClusters()
+    world.add("clicks", topics=TOPICS)
+    world.run(11_000)
+    assert world.channels == {
+        ("MetadataRequest", "look at the cluster"),
+        ("ListPartitionReassignmentsRequest", "look at the cluster"),
+        ("DescribeConfigsRequest", "look at the cluster"),
+        ("DescribeLogDirsRequest", "look at the broker"),
+        ("ListOffsetsRequest", "look at the broker"),
+    }
+
+
+def test_what_is_seen_of_a_replica_takes_less_than_a_kilobyte() -> None:
+    topics = {f"topic-{number}": [[1, 2, 3]] * 100 for number in range(20)}
+    world = FakeClusters()
+    world.add("clicks", topics=topics)
+    tracemalloc.start()
+    world.run(11_000)
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(world.sight("clicks").replicas) == 6_000
+    assert held / 6_000 < 1_000
+
+
+def random_value(value: Any, random: Random) -> Any:
+    """Something of the same type that may be wrong."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return random.choice((-(2**31), -7, -1, 0, 1, 2, 9, 2**15 - 1, 2**31 - 1))
+    if isinstance(value, str):
+        return random.choice(("", "a", "b", "x" * 300, "\ud83d\ude00", "../..", "min.insync.replicas"))
+    return value
+
+
+def lie_somewhere(message: Any, random: Random, rate: float) -> Any:
+    """Changes some fields of an answer, and repeats or drops some rows, at random."""
+    for name in message.KINDS:
+        value = getattr(message, name)
+        if isinstance(value, list):
+            for at, each in enumerate(value):
+                if hasattr(each, "KINDS"):
+                    lie_somewhere(each, random, rate)
+                elif random.random() < rate:
+                    value[at] = random_value(each, random)
+            if value and random.random() < rate:
+                value.append(random.choice(value))
+            if value and random.random() < rate:
+                value.pop()
+        elif random.random() < rate:
+            setattr(message, name, random_value(value, random))
+    return message
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_brokers_say_what_is_seen_can_be_true(seed: int) -> None:
+    random = Random(seed)
+    world = FakeClusters(interval_ms=1_000)
+    cluster = world.add("clicks", topics=TOPICS)
+    world.add("other", topics=TOPICS)
+    world.run(3_000)
+    requests = (MetadataRequest, ListPartitionReassignmentsRequest, DescribeLogDirsRequest, DescribeConfigsRequest)
+    for request in (*requests, ListOffsetsRequest):
+        cluster.lies[request, ANY] = lambda answer: (
+            lie_somewhere(answer, random, 0.05) if not isinstance(answer, str) else answer
+        )
+    for _ in range(20):
+        world.run(1_000)
+        believable(world.sight("clicks"))
+    assert world.sight("other").failures == {}
+    cluster.lies.clear()
+    world.run(70_000)
+    seen = world.sight("clicks")
+    assert seen.failures == {}, "it is seen again once it tells the truth"
+    assert sorted(seen.topics) == ["a", "b"]
+
+
+def believable(seen: ClusterSight) -> None:
+    """What everybody may rely on."""
+    assert seen.kafka_id == "id-clicks"
+    assert seen.controller == -1 or seen.controller in seen.brokers
+    for name, topic in seen.topics.items():
+        assert name == topic.name
+        assert topic.min_insync_replicas is None or topic.min_insync_replicas > 0
+        for index, each in enumerate(topic.partitions):
+            assert (each.topic, each.index) == (name, index)
+            assert each.replicas
+            assert len(set(each.replicas)) == len(each.replicas)
+            assert set(each.in_sync) <= set(each.replicas)
+            assert each.leader == -1 or each.leader in each.replicas
+            assert min(each.replicas) >= 0
+    for (broker, path), disk in seen.disks.items():
+        assert (broker, path) == (disk.broker, disk.path)
+        assert disk.capacity_bytes == -1 or disk.capacity_bytes >= max(disk.usable_bytes, 1)
+    assert seen.replicas == {place: each for held in seen.on_broker.values() for place, each in held.items()}
+    for (_, index, broker), replica in seen.replicas.items():
+        assert index >= 0
+        assert replica.size_bytes >= 0
+        assert (broker, replica.path) in seen.disks
+    for windows in seen.windows.values():
+        assert all(rate >= 0 for rate in windows.rates())

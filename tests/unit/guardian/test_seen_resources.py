@@ -67,8 +67,15 @@ def test_disks_and_topics_and_partitions() -> None:
     rows = ask(world, "/v1/topics/a?cluster=clicks")["rows"]
     assert rows[1] == {
         "partition": 1, "leader": 2, "leader_epoch": 1, "replicas": [2, 3], "in_sync": [2, 3], "adding": [1],
-        "removing": [3], "bytes": {"2": 100, "3": 100},
+        "removing": [3], "bytes": {"2": 100, "3": 100}, "bytes_in_per_second": None,
     }  # fmt: skip
+    world.clusters[world.names["clicks"]].sizes["a", 1] = 100_100
+    world.run(10_000)
+    assert ask(world, "/v1/topics/a?cluster=clicks")["rows"][1]["bytes_in_per_second"] == pytest.approx(
+        10_000, rel=0.01
+    )
+    topics = {each["name"]: each for each in ask(world, "/v1/topics?cluster=clicks")["topics"]}
+    assert topics["a"]["bytes_in_per_second"] == pytest.approx(10_000, rel=0.01)
 
 
 def test_pages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,9 +119,21 @@ def test_brokers_that_are_gone_new_or_silent() -> None:
     assert brokers.new.tolist() == [False, False, False, True, False]
     assert read.model.disks.alive.tolist() == [True, True, False, True, False]
     said = " ".join(read.model.estimates)
+    assert "disks of broker 2: no answer within 5000 ms; what was seen last is taken" in said
     assert "1 replicas lie where no broker has told" in said
     assert "1 replicas have told no size" in said
     assert "1 directories have told no size, the first is not known of broker 9" in said
+
+
+def test_what_was_seen_long_ago_is_said() -> None:
+    world = watched(3)
+    found = list(pages(world))
+    assert "last seen" not in " ".join(model_of(Sighted(found).tables(SAID)).model.estimates)
+    found[-1]["age_ms"]["metadata"] = 600_000
+    found[-1]["failures"] = {f"disks of broker {number}": "it is gone" for number in range(30)}
+    estimates = model_of(Sighted(found).tables(SAID)).model.estimates
+    assert "brokers and partitions were last seen 600 s ago" in estimates
+    assert "10 more parts have not been seen lately" in estimates
 
 
 def test_a_cluster_whose_brokers_tell_no_sizes_of_disks_needs_them() -> None:

@@ -67,6 +67,12 @@ def test_where_segments_are_deleted_end_offsets_say_what_was_written() -> None:
     rates = found.rates()
     assert rates
     assert all(rate == pytest.approx(2_000, rel=0.01) for rate in rates)
+    ever_smaller = size
+    for _ in range(2 * WINDOW_MS // EVERY_MS):
+        at_ms, end, ever_smaller = at_ms + EVERY_MS, end + 400, ever_smaller - 1_000
+        found.saw_end(1, end)
+        found.saw_size(1, ever_smaller, at_ms)
+    assert found.rates()[-1] == pytest.approx(8_000, rel=0.05), "by the bytes that a record has had"
     blind = Windows()  # without end offsets what was written meanwhile is not known, and not taken for nothing
     for size, at_ms in ((0, 0), (20_000, 10_000), (5_000, 20_000), (25_000, 30_000)):
         blind.saw_size(1, size, at_ms)

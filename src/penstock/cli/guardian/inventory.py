@@ -131,11 +131,12 @@ def show_topics(arguments: argparse.Namespace, seen: dict[str, Any]) -> None:
         table = [
             (
                 each["name"], each["partitions"], each["replicas"], each["min_insync_replicas"] or "-",
-                size_text(each["bytes"]), each["under_replicated"], each["moving"],
+                size_text(each["bytes"]), rate_text(each["bytes_in_per_second"]), each["under_replicated"],
+                each["moving"],
             )
             for each in shown
         ]  # fmt: skip
-        head = ("TOPIC", "PARTITIONS", "REPLICAS", "MIN IN SYNC", "SIZE", "UNDER-REPLICATED", "MOVING")
+        head = ("TOPIC", "PARTITIONS", "REPLICAS", "MIN IN SYNC", "SIZE", "WRITTEN", "UNDER-REPLICATED", "MOVING")
         print_table(head, table, right=head[1:])
     if len(topics) > len(shown):
         print(f"... and {counted(len(topics) - len(shown), 'more topic')}; --topics N lists more, --json all")
@@ -176,6 +177,11 @@ def known(size_bytes: int | None) -> str:
     from penstock.cli.output import size_text
 
     return "-" if size_bytes is None else size_text(size_bytes)
+
+
+def rate_text(rate: int | None) -> str:
+    """Bytes a second, for a person."""
+    return "-" if rate is None else f"{known(rate)}/s"
 
 
 def age_text(age_ms: int | None) -> str:

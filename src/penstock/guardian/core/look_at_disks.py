@@ -15,7 +15,7 @@ from penstock.guardian.core.limits import (
     GUARDIAN_SEEN_REPLICAS_MAX,
     GUARDIAN_TEXT_MAX,
 )
-from penstock.guardian.core.looks import Look, Watched
+from penstock.guardian.core.looks import OF_BROKER, Look, Watched
 from penstock.guardian.core.sight import DISKS, ClusterSight, Place, SeenDisk, SeenReplica, of_broker
 from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
@@ -34,7 +34,7 @@ class LookAtDisks(Look):
         self._broker = broker
 
     def begin(self, now_ms: int) -> None:
-        self.watched.ask(self._broker, DescribeLogDirsRequest(topics=None), self._came, now_ms)
+        self.watched.ask(self._broker, DescribeLogDirsRequest(topics=None), self._came, now_ms, channel=OF_BROKER)
 
     def _came(self, answer: Message | None, reason: str | None, now_ms: int) -> None:
         if self.gone or not isinstance(answer, DescribeLogDirsResponse):
@@ -100,19 +100,29 @@ class Rows:
             elif each.is_future_key:
                 self._growing[place] = (path, size)
             else:
-                self._add_replica(place, SeenReplica(path, size, each.offset_lag))
+                self._replicas[place] = self._replica(place, path, size, each.offset_lag)
 
-    def _add_replica(self, place: Place, found: SeenReplica) -> None:
-        """A replica; the object that is known, if nothing of it has changed."""
+    def _replica(self, place: Place, path: str, size_bytes: int, lag: int) -> SeenReplica:
+        """A replica that does not move; the object that is known, if nothing of it has changed."""
         known = self._seen.replicas.get(place)
-        self._replicas[place] = known if known is not None and known == found else found
+        if (
+            known is not None
+            and known.size_bytes == size_bytes
+            and known.lag == lag
+            and known.path == path
+            and known.future_path is None
+        ):
+            return known
+        return SeenReplica(path, size_bytes, lag)
 
     def finish(self, now_ms: int) -> None:
         """All has been told."""
         for place, (path, size) in self._growing.items():
             at = self._replicas.get(place)
             if at is not None:
-                self._add_replica(place, replace(at, future_path=path, future_size_bytes=size))
+                found = replace(at, future_path=path, future_size_bytes=size)
+                known = self._seen.replicas.get(place)
+                self._replicas[place] = known if known is not None and known == found else found
         self._seen.take_broker(self._broker, self._disks, self._replicas)
         self._seen.saw_sizes(self._broker, now_ms)
 

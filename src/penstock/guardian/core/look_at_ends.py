@@ -1,7 +1,7 @@
 """A look at the ends of the partitions that one broker leads: which offset comes next in each.
 
-They are asked for in parts, one after the other. With the sizes of the replicas they say what is written to each
-partition (`guardian.core.windows`).
+Those are asked for whose replica there has been seen, in parts, one after the other. With the sizes of the replicas
+they say what is written to each partition (`guardian.core.windows`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import groupby
 from penstock.errors import ErrorCode
 from penstock.guardian.core.believing import Doubts, error_name
 from penstock.guardian.core.limits import GUARDIAN_ENDS_PER_CALL, GUARDIAN_TEXT_MAX
-from penstock.guardian.core.looks import Look, Watched
+from penstock.guardian.core.looks import OF_BROKER, Look, Watched
 from penstock.guardian.core.sight import OFFSETS, of_broker
 from penstock.protocol.message import Message
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -40,14 +40,8 @@ class LookAtEnds(Look):
         self._doubts = Doubts()
 
     def begin(self, now_ms: int) -> None:
-        broker = self._broker
         self._doubts = Doubts()
-        self._left = [
-            (each.topic, each.index)
-            for topic in self.watched.seen.topics.values()
-            for each in topic.partitions
-            if each.leader == broker
-        ]
+        self._left = sorted(self.watched.seen.led_by(self._broker))
         self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> None:
@@ -65,7 +59,7 @@ class LookAtEnds(Look):
             for name, rows in groupby(asked, lambda each: each[0])
         ]
         request = ListOffsetsRequest(replica_id=CONSUMER, topics=topics)
-        self.watched.ask(self._broker, request, partial(self._came, dict.fromkeys(asked)), now_ms)
+        self.watched.ask(self._broker, request, partial(self._came, dict.fromkeys(asked)), now_ms, channel=OF_BROKER)
 
     def _came(
         self, asked: dict[tuple[str, int], None], answer: Message | None, reason: str | None, now_ms: int

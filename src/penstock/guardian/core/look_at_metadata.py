@@ -24,7 +24,7 @@ from penstock.guardian.core.limits import (
     GUARDIAN_SEEN_PER_STEP,
     GUARDIAN_TEXT_MAX,
 )
-from penstock.guardian.core.looks import TIMEOUT_MS, Look, Watched
+from penstock.guardian.core.looks import OF_CLUSTER, TIMEOUT_MS, Look, Watched
 from penstock.guardian.core.reach import ANY, CONTROLLER
 from penstock.guardian.core.sight import METADATA, REASSIGNMENTS, SeenBroker, SeenTopic
 from penstock.protocol.message import Message
@@ -63,7 +63,7 @@ class LookAtMetadata(Look):
 
     def _ask(self, tries: int, now_ms: int) -> None:
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        self.watched.ask(ANY, request, partial(self._came, tries - 1), now_ms)
+        self.watched.ask(ANY, request, partial(self._came, tries - 1), now_ms, channel=OF_CLUSTER)
 
     def _came(self, tries: int, answer: Message | None, reason: str | None, now_ms: int) -> None:
         if self.gone:
@@ -89,7 +89,13 @@ class LookAtMetadata(Look):
         doubts = self._take_brokers(answer)
         self._follower.saw_brokers(now_ms)
         request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None)
-        self.watched.ask(CONTROLLER, request, partial(self._reassignments_came, metadata=answer, doubts=doubts), now_ms)
+        self.watched.ask(
+            CONTROLLER,
+            request,
+            partial(self._reassignments_came, metadata=answer, doubts=doubts),
+            now_ms,
+            channel=OF_CLUSTER,
+        )
 
     def _take_brokers(self, answer: MetadataResponse) -> Doubts:
         seen, doubts = self.watched.seen, Doubts()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.errors import ErrorCode
 from penstock.guardian.core.believing import Doubts, error_name
 from penstock.guardian.core.limits import GUARDIAN_SETTINGS_PER_CALL
-from penstock.guardian.core.looks import Look, Watched
+from penstock.guardian.core.looks import OF_CLUSTER, Look, Watched
 from penstock.guardian.core.reach import ANY
 from penstock.guardian.core.sight import SETTINGS, SeenTopic
 from penstock.protocol.message import Message
@@ -63,7 +63,7 @@ class LookAtSettings(Look):
             DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=[MIN_INSYNC])
             for name in names
         ]
-        self.watched.ask(ANY, DescribeConfigsRequest(resources=resources), self._came, now_ms)
+        self.watched.ask(ANY, DescribeConfigsRequest(resources=resources), self._came, now_ms, channel=OF_CLUSTER)
 
     def _came(self, answer: Message | None, reason: str | None, now_ms: int) -> None:
         if self.gone or not isinstance(answer, DescribeConfigsResponse):

@@ -16,8 +16,9 @@ from penstock.guardian.core.state import Cluster
 from penstock.protocol.message import Message
 from penstock.records.wall import WallTime
 
-CHANNEL = "look"
-"""What is only looked at has connections of its own: nothing that is done waits behind it."""
+OF_CLUSTER, OF_BROKER = "look at the cluster", "look at the broker"
+"""What is only looked at has connections of its own: nothing that is done waits behind it, and what any broker tells of
+the cluster not behind what is slow, such as the sizes of all its logs."""
 TIMEOUT_MS = 5_000
 
 
@@ -41,9 +42,9 @@ class Watched:
         self._reach = reach
         self._wall = wall
 
-    def ask(self, broker: int, request: Message, ended: Ended, now_ms: int) -> None:
-        """Asks a broker, see `guardian.core.reach`."""
-        self._reach.ask(self.cluster, broker, request, ended, now_ms, timeout_ms=TIMEOUT_MS, channel=CHANNEL)
+    def ask(self, broker: int, request: Message, ended: Ended, now_ms: int, *, channel: str) -> None:
+        """Asks a broker, see `guardian.core.reach`, over the connection of a channel."""
+        self._reach.ask(self.cluster, broker, request, ended, now_ms, timeout_ms=TIMEOUT_MS, channel=channel)
 
     def wall_ms(self, now_ms: int) -> int:
         """The wall time."""

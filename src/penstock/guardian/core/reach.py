@@ -37,7 +37,6 @@ class Reach:
         self._outgoing = outgoing
         self._timers = timers
         self._sight = sight
-        self._turn = 0
 
     def ask(
         self,
@@ -90,10 +89,10 @@ class Reach:
             return Peer(-1, found.host, found.port, listener)
         if broker >= 0:
             return None
-        self._turn += 1
+        seen.turn += 1
         gone = {(each.host, each.port) for each in seen.departed.values() if each.id not in seen.brokers}
         bootstrap = [split_address(each, "bootstrap", "10.0.0.7:9092") for each in cluster.bootstrap]
         addresses = [each for each in bootstrap if each not in gone] or bootstrap
         addresses += [(each.host, each.port) for each in seen.brokers.values()]
-        host, port = addresses[self._turn % len(addresses)]
+        host, port = addresses[seen.turn % len(addresses)]
         return Peer(-1, host, port, listener)

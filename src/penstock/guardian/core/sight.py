@@ -121,6 +121,7 @@ class ClusterSight:
         failures: why a part could not be seen lately, or what in it is not believed and thus absent.
         departed: every broker as it was seen alive last. contacts: what is known beside the metadata of missing ones.
         suspected: what looks wrong now, by kind, broker and log directory.
+        turn: counts what any of its brokers was asked, so that the next one is asked by another.
     """
 
     kafka_id: str = ""
@@ -136,6 +137,7 @@ class ClusterSight:
     departed: dict[int, SeenBroker] = field(default_factory=dict)
     contacts: dict[int, Contact] = field(default_factory=dict)
     suspected: dict[tuple[str, int, str], Suspicion] = field(default_factory=dict)
+    turn: int = 0
 
     @property
     def twice(self) -> bool:
@@ -162,15 +164,23 @@ class ClusterSight:
                 self.replicas[place] = replica
         self.on_broker[broker] = replicas
 
+    def led_by(self, broker: int) -> list[tuple[str, int]]:
+        """The partitions that a broker leads, of those of which it has told."""
+        found, topics = [], self.topics
+        for topic, index, _ in self.on_broker.get(broker, ()):
+            seen = topics.get(topic)
+            if seen is not None and index < len(seen.partitions) and seen.partitions[index].leader == broker:
+                found.append((topic, index))
+        return found
+
     def saw_sizes(self, broker: int, now_ms: int) -> None:
         """The sizes of a broker's replicas have been taken: those that lead say what is written."""
-        for (topic, index, _), replica in self.on_broker[broker].items():
-            partition = self.partition(topic, index)
-            if partition is not None and partition.leader == broker:
-                windows = self.windows.get((topic, index))
-                if windows is None:
-                    windows = self.windows[topic, index] = Windows()
-                windows.saw_size(broker, replica.size_bytes, now_ms)
+        replicas, known = self.on_broker[broker], self.windows
+        for place in self.led_by(broker):
+            windows = known.get(place)
+            if windows is None:
+                windows = known[place] = Windows()
+            windows.saw_size(broker, replicas[*place, broker].size_bytes, now_ms)
 
     def saw_end(self, place: tuple[str, int], broker: int, offset: int) -> None:
         """The end offset of a partition, by its leader."""

@@ -91,6 +91,12 @@ class Windows:
             del self._codes[: max(0, len(self._codes) - GUARDIAN_WINDOWS_KEPT)]
         self._window, self._bytes, self._known_ms = window, 0.0, 0
 
+    def latest(self) -> float | None:
+        """Bytes a second in the present window, or in the last one if nothing is known of it yet; None: not known."""
+        if self._known_ms:
+            return self._bytes * 1000 / self._known_ms
+        return decoded(self._codes[-1]) if self._codes and self._codes[-1] != UNKNOWN else None
+
     def rates(self) -> list[float]:
         """Bytes a second in each window that is known, ascending; of the present one only if there is no other."""
         known = sorted(code for code in self._codes if code != UNKNOWN)

@@ -16,19 +16,23 @@ Capacities of disks are those that brokers tell; others come from `Capacities`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.guardian.limits import MODEL_PROBLEMS_MAX
 from penstock.guardian.model.tables import ESTIMATES
 from penstock.guardian.plan.model import Array
 
 CPU_RATE = 100_000_000.0
 """Bytes a second that one core sends and receives, as an estimate."""
+OLD_MS = 60_000
+"""When what was seen is so old that it is said."""
 NOT_KNOWN = "not known"
 """The directory of a replica of which no broker has told where it lies."""
 
@@ -101,7 +105,7 @@ class Sighted:
         if not self.rows:
             raise ConfigError(f"cluster {cluster} has no partitions: there is nothing to plan")
         said = given.or_of_labels(self.last["labels"])
-        estimates: list[str] = []
+        estimates = list(late(self.last))
         disks = Disks(self, said, estimates)
         brokers = self._brokers(disks, said, estimates)
         replicas = self._replicas(disks, estimates)
@@ -194,6 +198,18 @@ class Sighted:
         )
         known = np.where(np.isnan(figures), 0, figures)
         return known[:, 0], known[:, 1]
+
+
+def late(page: Mapping[str, Any]) -> Iterator[str]:
+    """Sentences on what could not be seen lately, or is not believed."""
+    failures = page["failures"]
+    for part, why in islice(failures.items(), MODEL_PROBLEMS_MAX):
+        yield f"{part}: {why}; what was seen last is taken"
+    if len(failures) > MODEL_PROBLEMS_MAX:
+        yield f"{len(failures) - MODEL_PROBLEMS_MAX} more parts have not been seen lately"
+    age_ms = page["age_ms"]["metadata"]
+    if age_ms is not None and age_ms > OLD_MS:
+        yield f"brokers and partitions were last seen {age_ms // 1000} s ago"
 
 
 class Disks:

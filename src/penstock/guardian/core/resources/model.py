@@ -1,6 +1,6 @@
 """`/v1/model?cluster=NAME`: what a model of a cluster is made of, as the leader sees it, a page after the other.
 
-Every page has the brokers and disks, so that the last one goes with what it says. A partition is a list:
+The last page has the brokers and disks, too; on the others they are empty. A partition is a list:
 
     [number, leader, replicas, directories, bytes, written, written_p95, windows]
 
@@ -17,7 +17,7 @@ from typing import Any
 from penstock.guardian.core.calls import BAD_REQUEST, CONFLICT, NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
 from penstock.guardian.core.limits import GUARDIAN_ROWS_PER_ANSWER
 from penstock.guardian.core.resources.seen import Asked
-from penstock.guardian.core.sight import METADATA, SeenPartition
+from penstock.guardian.core.sight import METADATA, SeenDisk, SeenPartition
 
 BETWEEN = ":"
 """Between topic and number in `after`; no name of a topic has it."""
@@ -48,8 +48,8 @@ class ModelOfCluster(Resource):
             **asked.head(),
             "labels": dict(asked.cluster.labels),
             "idc": asked.cluster.idc,
-            "brokers": [[each.id, each.host, each.rack] for each in seen.brokers.values()],
-            "disks": [[each.broker, each.path, each.capacity_bytes, each.error] for each in seen.disks.values()],
+            "brokers": [] if more else [[each.id, each.host, each.rack] for each in seen.brokers.values()],
+            "disks": [] if more else [disk_row(each) for each in seen.disks.values()],
             "topics": topics,
             "paths": list(paths),
             "moving": sum(bool(each.adding or each.removing) for each in shown),
@@ -67,6 +67,10 @@ def partitions_after(asked: Asked) -> Iterator[SeenPartition]:
     for name in sorted(each for each in topics if each >= topic):
         first = int(number) + 1 if name == topic else 0
         yield from topics[name].partitions[first:]
+
+
+def disk_row(disk: SeenDisk) -> list[Any]:
+    return [disk.broker, disk.path, disk.capacity_bytes, disk.error]
 
 
 def partition_row(asked: Asked, partition: SeenPartition, paths: dict[str, int]) -> list[Any]:

@@ -4,7 +4,7 @@ partitions of one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.config.nearest import did_you_mean
@@ -61,6 +61,7 @@ def topic_row(seen: ClusterSight, topic: SeenTopic) -> dict[str, Any]:
         "without_leader": sum(each.leader < 0 for each in partitions),
         "moving": sum(bool(each.adding or each.removing) for each in partitions),
         "bytes": sum(size for each in partitions for size in sizes_of(seen, each).values()),
+        "bytes_in_per_second": written(seen, partitions),
     }
 
 
@@ -75,7 +76,16 @@ def partition_row(seen: ClusterSight, partition: SeenPartition) -> dict[str, Any
         "adding": list(partition.adding),
         "removing": list(partition.removing),
         "bytes": {str(broker): size for broker, size in sizes_of(seen, partition).items()},
+        "bytes_in_per_second": written(seen, (partition,)),
     }
+
+
+def written(seen: ClusterSight, partitions: Sequence[SeenPartition]) -> int | None:
+    """What is written to partitions in the present window of five minutes, as far as it is known; None: not at all."""
+    windows = [seen.windows.get((each.topic, each.index)) for each in partitions]
+    rates = [each.latest() for each in windows if each is not None]
+    known = [each for each in rates if each is not None]
+    return round(sum(known)) if known else None
 
 
 def sizes_of(seen: ClusterSight, partition: SeenPartition) -> dict[int, int]:
