@@ -24,8 +24,8 @@ from penstock.guardian.core.reach import ANY, CONTROLLER
 from penstock.guardian.core.state import ACT, Cluster, GuardianState
 from penstock.guardian.core.work import acts, looks, progress
 from penstock.guardian.core.work.admission import beginning, plan_obstacle, state_obstacle
-from penstock.guardian.core.work.budget import Budget, signals_of
-from penstock.guardian.core.work.endings import ended_records, started_records
+from penstock.guardian.core.work.budget import GIVEN_UP, Budget, signals_of
+from penstock.guardian.core.work.endings import HURTS, ended_records, paced_records, started_records
 from penstock.guardian.core.work.looks import Look
 from penstock.guardian.core.work.plans import (
     BLOCKED,
@@ -123,6 +123,8 @@ class Worker:
         if look is None:
             return FAILED_MS
         self._observe(look)
+        pace, wall_ms = self.budget.pace, self.host.wall_ms(self.now_ms)
+        yield from self.write(paced_records(self.host.state.work, self.id, pace, wall_ms))
         yield from self._note(look, candidates)
         begun = yield from self._begin(look, candidates)
         if not begun and self._more_wait(candidates):
@@ -226,7 +228,7 @@ class Worker:
         lasting: dict[tuple[int, int, str], int] = {}
         records: list[WorkRecord] = []
         for plan, move in (*flying, *candidates):
-            found = progress.next_of(plan, move, look, dead)
+            found = self._given_up(plan, move) or progress.next_of(plan, move, look, dead)
             if found is None or len(records) >= GUARDIAN_RECORDS_PER_ROUND:
                 continue
             if found.lasting:
@@ -237,6 +239,13 @@ class Worker:
             records.append(move_record(plan, move, self.stage(found.state, found.reason)))
         self.memory.lasting = lasting
         yield from self.write(records)
+
+    def _given_up(self, plan: Plan, move: Move) -> progress.Next | None:
+        """What a move comes to whose copies hurt others at the lowest rate, and for too long."""
+        pace = self.budget.pace
+        if pace.state == GIVEN_UP and plan.rate_bytes < 0 and move.state in (SUBMITTED, COPYING):
+            return progress.Next(CANCELLING, f"{HURTS}{pace.why}")
+        return None
 
     # Begin
 
