@@ -190,7 +190,7 @@ class FakeClusters:
     def add(self, name: str, brokers: int = 3, topics: dict[str, list[list[int]]] | None = None, **more: Any) -> Any:
         """Registers a cluster; it is made up of brokers 1, 2, ... and topics: the replicas of each partition."""
         more.setdefault("kafka_id", f"id-{name}")
-        found = FakeCluster(brokers=list(range(1, brokers + 1)), topics=topics or {}, **more)
+        found = FakeCluster(brokers=list(range(1, brokers + 1)), topics=dict(topics or {}), **more)
         number = self.names[name] = UUID(int=100 + len(self.names))
         self.clusters[number] = found
         registered = Cluster(number, name, "kafka", (f"{name}:9092",))

@@ -21,7 +21,7 @@ from penstock.config.listeners import VOTER, bracketed, split_address
 from penstock.config.nearest import did_you_mean
 from penstock.config.server import Settings, located
 from penstock.config.setting import Group, Setting
-from penstock.config.values import INT, LIST, SECOND_MS, STRING, MiB
+from penstock.config.values import HOUR_MS, INT, LIST, MINUTE_MS, SECOND_MS, STRING, MiB
 from penstock.errors import ConfigError, ConfigErrors
 
 PREFIX = "penstock.guardian."
@@ -86,6 +86,25 @@ class GuardianSettings(Group):
         "How often the leader looks at the metadata, the disks and the ends of the partitions of each registered "
         "cluster."
     )
+
+    penstock_guardian_alarm_confirm_ms = Setting(
+        f"{PREFIX}alarm.confirm.ms", INT, default=30 * SECOND_MS, at_least=SECOND_MS
+    ).documented(
+        "How long something wrong with a cluster must be seen, in looks that follow each other, before it is an alarm; "
+        "and how long it must not be seen before the alarm is over."
+    )
+    penstock_guardian_heal_delay_ms = Setting(
+        f"{PREFIX}heal.delay.ms", INT, default=5 * MINUTE_MS, at_least=0
+    ).documented(
+        "How long Guardian waits after an alarm before it heals by itself: most brokers that are gone come back. So "
+        "long replicas must be out of sync to be an alarm, too."
+    )
+    penstock_guardian_heal_calm_ms = Setting(f"{PREFIX}heal.calm.ms", INT, default=HOUR_MS, at_least=0).documented(
+        "What comes back so soon after it was gone is the same alarm. It is not healed again: a person must look."
+    )
+    penstock_guardian_alarm_disk_full_ms = Setting(
+        f"{PREFIX}alarm.disk.full.ms", INT, default=24 * HOUR_MS, at_least=MINUTE_MS
+    ).documented("An alarm is raised for a disk that would be full within this time, if it went on filling as it does.")
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> GuardianSettings:

@@ -12,6 +12,9 @@ examples:
   penstock guardian clusters add clicks --bootstrap 10.0.0.7:9092 --kind kafka --idc north
   penstock guardian clusters set-mode clicks balance=advise
   penstock guardian clusters list --json
+  penstock guardian inventory clicks
+  penstock guardian alarms --cluster clicks
+  penstock guardian users add ann --role operator@clicks
   penstock guardian model check model/
   penstock guardian plan --model model/
   penstock guardian plan --model model/ --rules rules.json --json > plan.json
@@ -26,7 +29,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import clusters, nodes, plans
+from penstock.cli.guardian import alarms, clusters, inventory, nodes, plans, users
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -40,7 +43,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     nodes.register(actions)
     clusters.register(actions)
+    inventory.register(actions)
+    alarms.register(actions)
     plans.register(actions)
+    users.register(actions)
     register_plan(actions)
     model = actions.add_parser("model", help="check a model", description="Check a model.")
     below = model.add_subparsers(dest="model_action", metavar="ACTION", title="actions", required=True)

@@ -8,11 +8,18 @@
 | `PATCH /v1/clusters/NAME` | set modes of it, by kind of action |
 | `DELETE /v1/clusters/NAME` | forget it |
 | `GET /v1/audit` | the latest changes, the newest first |
+| `GET /v1/brokers?cluster=NAME` | the brokers of a cluster, as the leader sees them; so `/v1/disks`, `/v1/topics` |
+| `GET /v1/topics/TOPIC?cluster=NAME` | the partitions of a topic |
+| `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
+| `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
+| `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
 | `/v1/plans`, `/v1/moves`, `/v1/limits`, `/v1/decisions` | see the modules of these names in `resources` |
+| `/v1/users`, `/v1/tokens` | who may do what, see `resources.users` |
 
-`read` answers from what is known. `decide` makes the records of a change and its answer, and changes nothing: only
-replaying the records does. A change carries the id of its request. When it is asked for again, because its answer was
-lost or its leader was, it is found among those that were made, and not made twice.
+`read` answers from what is known, to whoever asks: `guardian.core.permitted` comes before. `decide` makes the records
+of a change and its answer, and changes nothing: only replaying the records does. A change carries the id of its
+request. When it is asked for again, because its answer was lost or its leader was, it is found among those that were
+made, and not made twice.
 """
 
 from __future__ import annotations
@@ -32,18 +39,27 @@ from penstock.guardian.core.calls import (
     Reply,
     Resource,
 )
-from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
+from penstock.guardian.core.limits import GUARDIAN_PATH_MAX, GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
+from penstock.guardian.core.resources.alarms import AlarmList
 from penstock.guardian.core.resources.audit import Audit
+from penstock.guardian.core.resources.brokers import Brokers
 from penstock.guardian.core.resources.clusters import Clusters
 from penstock.guardian.core.resources.decisions import Decisions
+from penstock.guardian.core.resources.disks import Disks
 from penstock.guardian.core.resources.limits import Limits
 from penstock.guardian.core.resources.moves import Moves
 from penstock.guardian.core.resources.plans import Plans
+from penstock.guardian.core.resources.topics import Topics
+from penstock.guardian.core.resources.users import Tokens, Users
 from penstock.guardian.core.state import Command, command_record
 
 RESOURCES: dict[str, Resource] = {
-    each.path: each for each in (Clusters(), Audit(), Plans(), Moves(), Limits(), Decisions())
+    each.path: each
+    for each in (
+        *(Clusters(), Audit(), Users(), Tokens(), Brokers(), Disks(), Topics()),
+        *(Plans(), Moves(), Limits(), Decisions(), AlarmList()),
+    )
 }
 
 
@@ -57,6 +73,8 @@ class Change:
 
 def resource_at(call: Call) -> tuple[Resource, str]:
     """The resource that a call is about, and the name that it gives. Raises Refused."""
+    if len(call.path) > GUARDIAN_PATH_MAX:
+        raise Refused(NOT_FOUND, f"the path has {len(call.path)} characters: at most {GUARDIAN_PATH_MAX}")
     place = call.place
     if place in RESOURCES:
         return RESOURCES[place], ""

@@ -1,6 +1,6 @@
 """Limits of Guardian: what it knows, what one request may bring, and what waits."""
 
-from penstock.config.values import KiB, MiB
+from penstock.config.values import DAY_MS, KiB, MiB
 
 GUARDIAN_CLUSTERS_MAX = 1_000
 """Clusters of a federation; a further one is refused."""
@@ -58,3 +58,39 @@ GUARDIAN_SETTINGS_PER_CALL = 500
 """Topics whose settings are asked for at once; the others are asked for after the answer."""
 GUARDIAN_DOUBTS_TOLD = 3
 """Things of an answer that are not believed and are named; of the others only the number is told."""
+GUARDIAN_ROWS_PER_ANSWER = 2_000
+"""Rows of one answer about what is seen; the others come on the next pages."""
+GUARDIAN_FRESH_MS = 30_000
+"""How old what was seen may be for an alarm to rest on it; what is older says nothing."""
+GUARDIAN_ALARMS_MAX = 1_000
+"""Alarms in the log; those that have recovered are forgotten first, and with as many open ones no further is raised."""
+GUARDIAN_ALARM_SENTENCES_MAX = 8
+"""Sentences of evidence that an alarm keeps; further ones are left out."""
+GUARDIAN_ALARM_SENTENCE_MAX = 500
+"""Characters of such a sentence; a longer one is cut."""
+GUARDIAN_ALARMS_PER_LOOK = 100
+"""Alarms that one look at a cluster may change; the next look changes the others."""
+GUARDIAN_CENSUS_PER_STEP = 4_000
+"""Partitions that are counted in one step; others have their turn before the next."""
+GUARDIAN_CENSUS_NAMED_MAX = 1_000
+"""Partitions of a broker that a census names; the others are only counted."""
+GUARDIAN_TREND_POINTS_MAX = 120
+"""Looks at a disk that make its trend; with more, every other one is dropped."""
+GUARDIAN_PINGS_MAX = 20
+"""Dead brokers of a cluster that are called at once; with more of them nothing is done anyway."""
+GUARDIAN_EVACUATED_MAX = 10_000
+"""Replicas that one evacuation moves; it says how many it leaves."""
+GUARDIAN_USERS_MAX = 1_000
+"""Users; a further one is refused."""
+GUARDIAN_USER_ROLES_MAX = 64
+"""Roles of one user; more are refused. Who needs one for each of many clusters has one for all."""
+GUARDIAN_USER_TOKENS_MAX = 10
+"""Tokens of one user that have not expired; a further one is refused."""
+GUARDIAN_TOKEN_DEFAULT_MS = 90 * DAY_MS
+"""How long a token counts that is made without saying so."""
+GUARDIAN_TOKEN_MAX_MS = 366 * DAY_MS
+"""How long a token may count; a longer time is refused."""
+GUARDIAN_TOKEN_STATE_AGE_MAX_MS = 10_000
+"""How old what a node knows may be for tokens to count there: it may not have heard yet that one was revoked."""
+GUARDIAN_PATH_MAX = 2_000
+"""Characters of a path and its query; a longer one is refused."""

@@ -81,7 +81,7 @@ class Look(ABC):
         """Does it; sets `under_way` to False when it is over."""
 
     def failed(self, reason: str) -> None:
-        """It is over, and nothing was seen."""
+        """Notes why nothing was seen; the look is over."""
         self.under_way = False
         if not self.gone:
             self.watched.tell(self.part, reason)

@@ -70,8 +70,8 @@ class Reach:
         seen = self._sight.clusters.get(cluster.id) or ClusterSight()
         if broker == CONTROLLER and seen.controller in seen.brokers:
             broker = seen.controller
-        if broker in seen.brokers:
-            found = seen.brokers[broker]
+        found = seen.brokers.get(broker) or seen.departed.get(broker)
+        if found is not None:
             return Peer(-1, found.host, found.port, LISTENER)
         if broker >= 0:
             return None

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from penstock.errors import ProtocolError, StorageError, UnsupportedVersionError
+from penstock.guardian.core.accounts import AccountRecord
+from penstock.guardian.core.alarms.alarm import AlarmRecord
 from penstock.guardian.core.work.replaying import WorkRecord
 from penstock.protocol.messages.guardian.guardian_cluster_record import GuardianClusterRecord
 from penstock.protocol.messages.guardian.guardian_command_record import GuardianCommandRecord
@@ -31,7 +33,9 @@ GuardianRecord = (
     | GuardianClusterRecord
     | GuardianRemoveClusterRecord
     | GuardianModeRecord
+    | AlarmRecord
     | WorkRecord
+    | AccountRecord
 )
 
 

@@ -75,6 +75,25 @@ class SeenPartition:
     removing: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """What another vantage point says of a broker that its cluster misses: when (wall time, ms), whether it is alive
+    (None: that cannot be told), and how that was found out, in a sentence.
+    """
+
+    wall_ms: int
+    alive: bool | None
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Something that looks wrong as it was seen last: since when in a row (wall time, ms), and what shows it."""
+
+    since_ms: int
+    evidence: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class SeenTopic:
     """A topic. `min_insync_replicas` is None until its settings have been seen."""
@@ -98,6 +117,8 @@ class ClusterSight:
         seen_ms: when each part was last seen whole, wall time in ms; what brokers tell by broker (`of_broker`), too.
             That of SETTINGS is when the oldest of them was asked for.
         failures: why a part could not be seen lately, or what in it is not believed and thus absent.
+        departed: every broker as it was seen alive last. contacts: what is known beside the metadata of missing ones.
+        suspected: what looks wrong now, by kind, broker and log directory.
     """
 
     kafka_id: str = ""
@@ -109,6 +130,9 @@ class ClusterSight:
     on_broker: dict[int, dict[Place, SeenReplica]] = field(default_factory=dict)
     seen_ms: dict[str, int] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    departed: dict[int, SeenBroker] = field(default_factory=dict)
+    contacts: dict[int, Contact] = field(default_factory=dict)
+    suspected: dict[tuple[str, int, str], Suspicion] = field(default_factory=dict)
 
     @property
     def twice(self) -> bool:
@@ -146,7 +170,9 @@ class ClusterSight:
         self.controller = -1
         for part in (self.topics, self.disks, self.replicas, self.on_broker, self.seen_ms, self.failures):
             part.clear()
-        self.brokers = {}
+        self.departed.clear()
+        self.contacts.clear()
+        self.brokers, self.suspected = {}, {}
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ class Watch:
         return problem is None
 
     def saw_brokers(self, now_ms: int) -> None:
-        """Those that are alive are looked at, the others no more."""
+        """Brokers that are alive are looked at, the others no more."""
         brokers = self._seen.brokers
         for broker in [each for each in self._disks if each not in brokers]:
             self._disks.pop(broker).gone = True

@@ -1,0 +1,100 @@
+"""Guardian beside clusters of three nodes, of Penstock and of Apache Kafka, one of which is killed: what it warns of,
+what it does, and what it leaves to people.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interop.tools.three_nodes import KafkaCluster
+from support.guardian_process import Guardian
+from support.processes import Cluster, wait_until
+from support.three_nodes import three_racks
+
+from penstock.cli.main import main
+
+CONFIRM_S, DELAY_S = 3.0, 2.0
+SESSION_S = 9.0
+"""After that long without a heartbeat a broker is dead for its controller, in both kinds of cluster."""
+SLACK_S = 10.0
+"""Looks, votes, and a busy machine."""
+SETTINGS = {
+    "sample.interval.ms": "500",
+    "alarm.confirm.ms": str(round(CONFIRM_S * 1000)),
+    "heal.delay.ms": str(round(DELAY_S * 1000)),
+}
+PARTITIONS = 9
+
+
+@pytest.fixture
+def guardian(tmp_path: Path) -> Iterator[Guardian]:
+    found = Guardian(tmp_path, nodes=1, **SETTINGS)
+    found.format()
+    found.start(1)
+    yield found
+    for node_id in list(found.processes):
+        found.kill(node_id)
+
+
+def alarms(guardian: Guardian, **what: Any) -> list[dict[str, Any]]:
+    """The alarms that have these values."""
+    found: list[dict[str, Any]] = guardian.json("alarms", "--cluster", "clicks")["alarms"]
+    return [each for each in found if all(each[name] == value for name, value in what.items())]
+
+
+def until_alarm(guardian: Guardian, timeout_s: float, **what: Any) -> dict[str, Any]:
+    """The alarm that has these values, once there is one."""
+    wait_until(lambda: bool(alarms(guardian, **what)), f"an alarm with {what}", timeout_s)
+    return alarms(guardian, **what)[0]
+
+
+def check_warnings(guardian: Guardian, cluster: Cluster | KafkaCluster) -> None:
+    """Kills node 3, and starts it again."""
+    create = ["topics", "create", "t", "--partitions", str(PARTITIONS), "--replication-factor", "2"]
+    assert main([*create, "--bootstrap", cluster.bootstrap]) == 0
+    guardian.said("clusters", "add", "clicks", "--bootstrap", cluster.bootstrap)
+    guardian.said("heal", "--cluster", "clicks", "on")
+    time.sleep(CONFIRM_S)
+    assert not alarms(guardian), "nothing is wrong yet"
+
+    cluster.kill(3)
+    began_s = time.monotonic()
+    alarm = until_alarm(guardian, SESSION_S + CONFIRM_S + SLACK_S, kind="dead-broker", state="confirmed")
+    took_s = time.monotonic() - began_s
+    print(f"confirmed after {took_s:.1f} s")
+    assert took_s > CONFIRM_S
+    assert alarm["broker"] == 3
+    assert "broker 3 does not answer Guardian" in " ".join(alarm["evidence"])
+    plan = guardian.json("alarms", alarm["id"])["plan"]
+    assert plan["moves"]
+    for each in plan["partitions"]:
+        assert 3 not in each["replicas"]
+        assert len(set(each["replicas"])) == 2
+    assert "alarm confirmed" in (guardian.directory / "node-1.log").read_text()
+    assert "give its replicas to living brokers" in guardian.said("alarms", alarm["id"])
+
+    cluster.start(3)
+    cluster.wait_ready(3)
+    over = until_alarm(guardian, SESSION_S + CONFIRM_S + 2 * SLACK_S, kind="dead-broker", state="recovered")
+    assert over["id"] == alarm["id"]
+    # its partitions are still led by others, until they have their preferred leaders again
+    led = until_alarm(guardian, 3 * (CONFIRM_S + DELAY_S + SLACK_S), kind="skewed-leaders", state="recovered", broker=3)
+    assert led["heals"] == 1
+    assert not [each for each in alarms(guardian) if each["state"] not in ("recovered", "suspect")]
+
+
+@pytest.mark.slow
+def test_a_broker_of_penstock_dies_and_comes_back(guardian: Guardian, tmp_path: Path) -> None:
+    with three_racks(tmp_path / "nodes", auto_leader_rebalance_enable="false") as cluster:
+        check_warnings(guardian, cluster)
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_a_broker_of_kafka_dies_and_comes_back(guardian: Guardian, tmp_path: Path) -> None:
+    with KafkaCluster(tmp_path / "nodes") as cluster:
+        check_warnings(guardian, cluster)
