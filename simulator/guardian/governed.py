@@ -17,9 +17,13 @@ from typing import Any
 from uuid import UUID
 
 from penstock.guardian.core.state import GuardianState
-from penstock.guardian.core.work.plans import ENDED_PLANS, VERIFIED, WAITING_MOVES, Plan
+from penstock.guardian.core.work.plans import COPYING_MOVES, ENDED_PLANS, VERIFIED, WAITING_MOVES, Plan
 from penstock.metadata.format import FormatRequest
 from penstock.metadata.image import MetadataImage, PartitionRegistration
+from penstock.protocol.message import Message
+from penstock.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from penstock.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from penstock.protocol.messages.own.guardian_call_request import GuardianCallRequest
 from simulator.cluster.admins import Admin as ClusterAdmin
 from simulator.cluster.admins import create_request
@@ -27,7 +31,7 @@ from simulator.cluster.history import PartitionHistory
 from simulator.cluster.load import Load
 from simulator.cluster.producers import IdempotentProducer
 from simulator.guardian.machine import GuardianMachine, settings_of
-from simulator.guardian.world import AGAIN, Caller, GuardianWorld
+from simulator.guardian.world import AGAIN, NODES, Caller, GuardianWorld
 from simulator.world.checks import check
 from simulator.world.disk import SimulatedDisk
 from simulator.world.machine import CLUSTER_ID, Machine
@@ -39,11 +43,19 @@ CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 BOOT_MS, GOVERNED_MS, END_MS = 30_000, 20_000, 150_000
 LOOK_MS = 500
 CAPS = {"cluster": 2, "broker_in": 1}
-LATE_MS = 3_000
-"""What a look has found is acted on within so long; a broker that is dead is told to be so later still."""
+LATE_MS = 5_000
+"""What a look has found is asked for within so long, and the request may be on its way for a while."""
 QUIET_MS = 900
 RETRY_MS = 80
-BROKER_TROUBLE_MS = (2_000, 9_000)
+BROKER_TROUBLE_MS = (1_500, 6_000)
+AWAY_MS = (500, 12_000)
+"""How long a broker that was killed is away."""
+ACTS = (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
+LEASE_HELD = "who holds the lease acts, and nobody else"
 INTENDED_FIRST = "a reassignment has an intent that was committed before"
 BEGUN_ONCE = "a move begins once"
 ALL_IN_SYNC = "all replicas are in sync when a move begins"
@@ -232,9 +244,14 @@ class Governor:
         partitions = []
         for index, each in self.cluster.registrations().items():
             outside = next(broker for broker in BROKERS if broker not in each.replicas)
+            if not self.cluster.machines[outside - 1].running:
+                continue
             target = list(each.replicas)[:REPLICAS]
             target[random.randrange(REPLICAS)] = outside
             partitions.append({"topic": TOPIC, "partition": index, "replicas": target})
+        if not partitions:
+            self._later()
+            return
         leaders = [{**each, "broker": each["replicas"][0]} for each in partitions if random.random() < 0.5]
         for each in leaders:
             del each["replicas"]
@@ -283,17 +300,44 @@ class Governor:
         self.caller.ask(request, came)
 
 
+class GovernedMachine(GuardianMachine):
+    """A Guardian node whose requests to clusters are looked at."""
+
+    def __init__(self, world: GovernedWorld, node_id: int) -> None:
+        super().__init__(world.simulation, settings_of(node_id, NODES, **BIGGER), world.network)
+        self.observed = world._observed
+
+    def _boot(self) -> None:
+        super()._boot()
+        executor = self.node.executor
+        real = executor.ask
+
+        def ask(cluster: Any, broker: int, message: Message, *more: Any, **settings: Any) -> None:
+            if isinstance(message, ACTS):
+                self._check(cluster.id, message)
+            real(cluster, broker, message, *more, **settings)
+
+        executor.ask = ask  # type: ignore[method-assign]
+
+    def _check(self, cluster: UUID, message: Message) -> None:
+        """Whether something may be asked for."""
+        check(self.node.may_act(self.now_ms), LEASE_HELD, f"{self.host}: {type(message).__name__}")
+        if isinstance(message, AlterPartitionReassignmentsRequest):
+            plans = list(self.node.quorum.state.work.worked_plans(cluster))
+            intended = {move.key for plan in plans for move in plan.moves if move.state in COPYING_MOVES}
+            asked = [(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
+            early = [key for key in asked if key not in intended]
+            check(not early, INTENDED_FIRST, f"{self.host} asks for {early}")
+
+
 class GovernedWorld(GuardianWorld):
     """See the module's head. Attributes: `newest`, the newest state that a node knows to be committed."""
 
+    name = "governed"
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.machines = [
-            GuardianMachine(self.simulation, settings_of(each, len(self.machines), **BIGGER), self.network)
-            for each in range(1, len(self.machines) + 1)
-        ]
-        for machine in self.machines:
-            machine.observed = self._observed
+        self.machines = [GovernedMachine(self, each) for each in range(1, NODES + 1)]
         self.admins.clear()
         self.readers.clear()
         self.governing = False
@@ -368,6 +412,7 @@ class GovernedWorld(GuardianWorld):
             self.simulation.trace(f"trouble for {machine.host}: {what}")
             match what:
                 case "kill":
+                    machine.restart_delay_ms = self.random.randrange(*AWAY_MS)
                     machine.kill(power_failed=False)
                 case "pause":
                     machine.pause(self.random.randrange(200, 3_000))

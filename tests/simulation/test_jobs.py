@@ -99,7 +99,7 @@ def test_all_scenarios_of_a_family_are_run_by_one_command(
 
 
 def test_every_scenario_of_a_cluster_is_in_one_family() -> None:
-    alone = {"log", "node", "raft", "raft-full", "guardian"}
+    alone = {"log", "node", "raft", "raft-full", "guardian", "governed"}
     assert sorted(name for names in FAMILIES.values() for name in names) == sorted(set(WORLDS) - alone)
 
 
