@@ -241,10 +241,10 @@ class Governor:
 
     def _submit(self) -> None:
         random = self.world.random
-        partitions = []
+        partitions: list[dict[str, Any]] = []
         for index, each in self.cluster.registrations().items():
-            outside = next(broker for broker in BROKERS if broker not in each.replicas)
-            if not self.cluster.machines[outside - 1].running:
+            outside = next((broker for broker in BROKERS if broker not in each.replicas), None)
+            if outside is None or not self.cluster.machines[outside - 1].running:
                 continue
             target = list(each.replicas)[:REPLICAS]
             target[random.randrange(REPLICAS)] = outside
@@ -252,9 +252,11 @@ class Governor:
         if not partitions:
             self._later()
             return
-        leaders = [{**each, "broker": each["replicas"][0]} for each in partitions if random.random() < 0.5]
-        for each in leaders:
-            del each["replicas"]
+        leaders = [
+            {"topic": TOPIC, "partition": each["partition"], "broker": each["replicas"][0]}
+            for each in partitions
+            if random.random() < 0.5
+        ]
         body = {
             "cluster": self.cluster.name,
             "plan": {"version": 1, "partitions": partitions, "leaders": leaders},
