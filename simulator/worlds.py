@@ -22,6 +22,7 @@ from simulator.compacted.scenarios import COMPACTED_SCENARIOS
 from simulator.compacted.world import CompactedWorld
 from simulator.groups.scenarios import GROUP_SCENARIOS, GroupScenario
 from simulator.groups.world import GroupWorld
+from simulator.guardian.governed import GovernedWorld
 from simulator.guardian.world import GuardianWorld
 from simulator.log.world import LogWorld
 from simulator.node.world import NodeWorld
@@ -77,6 +78,7 @@ WORLDS: dict[str, Callable[[int], Simulation]] = {
     "raft": lambda seed: RaftWorld(seed).run(),
     "raft-full": lambda seed: RaftWorld(seed, full_disks=True).run(),
     "guardian": lambda seed: GuardianWorld(seed).run(),
+    "governed": lambda seed: GovernedWorld(seed).run(),
     **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
     **{name: compacted_world(scenario) for name, scenario in COMPACTED_SCENARIOS.items()},
     **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},

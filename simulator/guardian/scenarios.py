@@ -21,5 +21,10 @@ GUARDIAN_SCENARIOS = {
             "clusters are registered and changed. Every fourth seed aims at moments in which two nodes might act: an "
             "answer is lost, or a pre-vote is late, while a node wavers between two leaders",
         ),
+        GuardianScenario(
+            "governed",
+            "the same three nodes carry out plans on two clusters of three brokers, which die, stand still and are cut "
+            "off, too, under producers that want all replicas in sync",
+        ),
     )
 }

@@ -182,6 +182,8 @@ class GuardianWorld:
     it may act, `failovers` how often another node came to that.
     """
 
+    name = "guardian"
+
     def __init__(self, seed: int, *, nodes: int = NODES) -> None:
         self.simulation = Simulation(seed)
         self.random = self.simulation.random
@@ -206,7 +208,7 @@ class GuardianWorld:
 
     def run(self) -> Simulation:
         """Runs the seed. Raises Violation."""
-        with replayable(self.simulation, "guardian"):
+        with replayable(self.simulation, self.name):
             self._run()
         return self.simulation
 

@@ -44,6 +44,7 @@ class Part:
     target: list[int] | None = None
     done_ms: int = 0
     full_ms: int = 0
+    hurt: bool = False
     directories: dict[int, str] = field(default_factory=dict)
     futures: dict[int, tuple[str, int]] = field(default_factory=dict)
 
@@ -124,15 +125,21 @@ class FakeCluster:
                 part.directories[broker] = self.hints.pop((name, index, broker), "/a")
             part.directories = {each: part.directories[each] for each in part.target}
             part.replicas, part.in_sync, part.target = list(part.target), list(part.target), None
+        if part.hurt:
+            part.in_sync = part.in_sync[:1]
         if len(part.in_sync) == len(part.replicas):
             part.full_ms = self.now_ms
-        if part.leader not in part.in_sync or part.leader not in part.replicas or part.leader not in self.alive:
-            alive = [each for each in part.replicas if each in part.in_sync and each in self.alive]
-            part.leader = alive[0] if alive else -1
+        self._lead(part)
         for broker, (path, done_ms) in list(part.futures.items()):
             if self.now_ms >= done_ms and broker in self.alive:
                 part.directories[broker] = path
                 del part.futures[broker]
+
+    def _lead(self, part: Part) -> None:
+        """Somebody leads who is in sync and alive."""
+        if part.leader not in part.in_sync or part.leader not in part.replicas or part.leader not in self.alive:
+            alive = [each for each in part.replicas if each in part.in_sync and each in self.alive]
+            part.leader = alive[0] if alive else -1
 
     def _count(self) -> None:
         moving = [part for _, parts in self.topics.values() for part in parts if part.target is not None]

@@ -388,3 +388,26 @@ def test_a_cluster_that_was_not_seen_has_no_plans(work: AtWork) -> None:
     work.sight.clusters.clear()
     reply = work.ask("POST", "/v1/plans", {"cluster": NAME, "plan": SIX})
     assert (reply.status, "has not been looked at yet" in reply.body["error"]) == (503, True)
+
+
+def test_copies_without_a_rate_give_way_to_others_and_come_back(work: AtWork) -> None:
+    work.cluster.copies_ms = 600_000
+    number = work.submit(reassigning(("a", 0, [4, 2]), ("a", 1, [4, 3]), ("a", 5, [3, 4])), rate_bytes="auto")
+    work.run(3_000, lambda: work.cluster.begun["a", 1] == 1)
+    rate = lambda: int(work.cluster.configs[BROKER, "4", FOLLOWER_RATE])  # noqa: E731 - short for what it is
+    assert rate() == 20_000_000
+    others = work.cluster.part("a", 4)
+    others.hurt = True
+    assert work.run(60_000, lambda: work.plan(number).state == "paused")
+    assert work.plan(number).reason == "copies hurt others: 1 replicas that nobody moves are not in sync"
+    assert rate() == 1_000_000
+    assert work.cluster.begun["a", 5] == 0
+    said = work.ask("GET", "/v1/moves/1-3").body["sentences"][-1]
+    assert "plan 1 is paused, since copies hurt others" in said
+    assert work.run(60_000, lambda: work.cluster.part("a", 0).target is None), "what copies is taken back in the end"
+    assert work.moves()[0].reason.startswith("copies hurt others")
+    others.hurt = False
+    work.cluster.copies_ms = 1_000
+    assert work.finish(number).state == DONE
+    assert [each.state for each in work.moves()] == [CANCELLED, CANCELLED, VERIFIED]
+    assert work.cluster.configs == {}

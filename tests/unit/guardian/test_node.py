@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from support.fake_cluster import FakeCluster
 
 from penstock.errors import ErrorCode
 from penstock.guardian.core import identity
@@ -28,6 +29,7 @@ from simulator.node.client import Client
 from simulator.world.driver import Simulation
 from simulator.world.network import Network
 
+WHY = "broker 1 has 1.4 times its share of the bytes written, broker 3 has 0.5 of it; the rack stays as it is"
 CLICKS = {"name": "clicks", "bootstrap": ["10.0.0.7:9092"]}
 SECURED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -333,3 +335,42 @@ def test_what_only_the_leader_sees_is_answered_by_it() -> None:
         assert (read.status, read.answered_by) == (200, leader_id)
         assert "10.0.0.7:9092" in body_of(read)["failures"]["metadata"]
         assert body_of(read)["age_ms"]["metadata"] is None
+
+
+def test_a_plan_of_some_thousand_moves_is_handed_on_and_taken() -> None:
+    larger = {
+        "internal.metadata.log.segment.bytes": "8000000",
+        "metadata.max.retention.bytes": "30000000",
+        "penstock.guardian.snapshot.bytes": "9000000",
+    }
+    nodes = Nodes(3, larger).start()
+    leader = nodes.leader.node
+    nodes.call("POST", "/v1/clusters", CLICKS)
+    nodes.run(500)
+    (cluster,) = leader.quorum.state.clusters
+    made = FakeCluster()
+    made.add("views", *[[1, 2]] * 5_000)
+    leader.sight.clusters[cluster] = made.sight()
+    partitions = [{"topic": "views", "partition": index, "replicas": [3, 2]} for index in range(5_000)]
+    moves = [
+        {
+            "topic": "views",
+            "partition": index,
+            "kind": "replica",
+            "from": {"broker": 1},
+            "to": {"broker": 3},
+            "why": WHY,
+        }
+        for index in range(5_000)
+    ]
+    follower_id = next(each for each in (1, 2, 3) if each != leader.node_id)
+    body = {"cluster": "clicks", "plan": {"partitions": partitions, "moves": moves}}
+    taken = nodes.call("POST", "/v1/plans", body, of=follower_id)
+    assert (taken.status, taken.answered_by) == (201, leader.node_id), body_of(taken)
+    nodes.run(3_000)
+    for machine in nodes.machines:
+        assert len(machine.node.quorum.state.work.plans[1].moves) == 5_000
+    shown = body_of(nodes.call("GET", "/v1/moves?plan=1&after=1-4500", of=follower_id))
+    assert (len(shown["moves"]), shown["more"]) == (500, False)
+    first = body_of(nodes.call("GET", "/v1/moves?plan=1", of=follower_id))
+    assert (len(first["moves"]), first["more"]) == (1_000, True)

@@ -86,7 +86,7 @@ def rate_of(text: str) -> int | str:
         return text
     digits = text.upper().removesuffix("B")
     unit = UNITS.get(digits[-1:], 1)
-    digits = digits.rstrip("KMG")
+    digits = digits[:-1] if unit > 1 else digits
     if not digits.isdecimal():
         raise UsageError(f"{text}: a rate is bytes a second, such as 20M, 500K or 0, or `auto`")
     return int(digits) * unit

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from penstock.protocol.messages.guardian.guardian_remove_alarm_record import GuardianRemoveAlarmRecord
 from support.sights import CLUSTER, START_MS, partition, sight_of
 
 from penstock.guardian.core import answering
@@ -31,6 +30,7 @@ from penstock.guardian.core.limits import GUARDIAN_ALARMS_MAX
 from penstock.guardian.core.records import decode_records, encode_records
 from penstock.guardian.core.sight import Sight, Suspicion
 from penstock.guardian.core.state import EMPTY, GuardianState, cluster_record, replay, snapshot_records
+from penstock.protocol.messages.guardian.guardian_remove_alarm_record import GuardianRemoveAlarmRecord
 from penstock.protocol.messages.guardian.guardian_remove_cluster_record import GuardianRemoveClusterRecord
 
 ALARM = Alarm(UUID(int=1), CLUSTER.id, DEAD_BROKER, 3, "", CONFIRMED, START_MS, START_MS - 9, ("it is dead",))

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from penstock.guardian.core.state import OBSERVE, Cluster
 from penstock.guardian.core.work.looks import Look
-from penstock.guardian.core.work.plans import COPYING_MOVES, RUNNING, WAITING_MOVES, Move, Plan, Work
+from penstock.guardian.core.work.plans import CANCELLING, COPYING_MOVES, RUNNING, WAITING_MOVES, Move, Plan, Work
 
 
 class Obstacle(NamedTuple):
@@ -91,7 +91,8 @@ def beginning(
 def plan_obstacle(plan: Plan, cluster: Cluster) -> Obstacle | None:
     """Why nothing of a plan begins."""
     if plan.state != RUNNING:
-        return Obstacle(f"plan {plan.id} is {plan.state}")
+        because = f", since {plan.reason}" if plan.reason and plan.state != CANCELLING else ""
+        return Obstacle(f"plan {plan.id} is {plan.state}{because}")
     if cluster.mode(plan.action) == OBSERVE:
         return Obstacle(f"the mode of {plan.action} in {cluster.name} is {OBSERVE}")
     return None

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from penstock.guardian.core.state import ACT, OBSERVE, Cluster
+from penstock.guardian.core.work.budget import GREENS, OPEN, Pace
 from penstock.guardian.core.work.plans import (
     APPROVED,
     CANCELLED,
     CANCELLING,
     CHECKED,
     DONE,
+    PAUSED,
     RUNNING,
     SUPERSEDED,
     VERIFIED,
@@ -23,6 +25,8 @@ from penstock.guardian.core.work.plans import (
 )
 from penstock.guardian.core.work.replaying import WorkRecord, decision_record, state_record
 
+HURTS = "copies hurt others: "
+"""How the reason begins of a plan that Guardian has paused by itself."""
 ITSELF = "Guardian"
 """Who decides what nobody has asked for."""
 
@@ -40,6 +44,22 @@ def started_records(work: Work, cluster: Cluster, wall_ms: int) -> Iterator[Work
             yield state_record(plan, RUNNING, "", wall_ms)
             text = f"Plan {plan.id} runs without approval, since the mode of {plan.action} in {cluster.name} is {ACT}."
             yield decision_record(Decision(number, plan.id, "start", ITSELF, wall_ms, text))
+            number += 1
+
+
+def paced_records(work: Work, cluster: UUID, pace: Pace, wall_ms: int) -> Iterator[WorkRecord]:
+    """Plans without a rate of their own that pause since copies hurt others, and go on when they do no more."""
+    number = work.next_decision
+    for plan in work.worked_plans(cluster):
+        text = ""
+        if plan.rate_bytes < 0 and plan.state == RUNNING and pace.state != OPEN:
+            yield state_record(plan, PAUSED, f"{HURTS}{pace.why}", wall_ms)
+            text = f"Plan {plan.id} pauses, since copies at the lowest rate hurt others: {pace.why}."
+        elif plan.state == PAUSED and plan.reason.startswith(HURTS) and pace.state == OPEN and pace.greens >= GREENS:
+            yield state_record(plan, RUNNING, "", wall_ms)
+            text = f"Plan {plan.id} goes on, since copies hurt nobody any more."
+        if text:
+            yield decision_record(Decision(number, plan.id, "pace", ITSELF, wall_ms, text))
             number += 1
 
 

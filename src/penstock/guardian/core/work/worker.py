@@ -24,8 +24,8 @@ from penstock.guardian.core.reach import ANY, CONTROLLER
 from penstock.guardian.core.state import ACT, Cluster, GuardianState
 from penstock.guardian.core.work import acts, looks, progress
 from penstock.guardian.core.work.admission import beginning, plan_obstacle, state_obstacle
-from penstock.guardian.core.work.budget import Budget, signals_of
-from penstock.guardian.core.work.endings import ended_records, started_records
+from penstock.guardian.core.work.budget import GIVEN_UP, Budget, signals_of
+from penstock.guardian.core.work.endings import HURTS, ended_records, paced_records, started_records
 from penstock.guardian.core.work.looks import Look
 from penstock.guardian.core.work.plans import (
     BLOCKED,
@@ -57,6 +57,8 @@ DEAD_MS = 15_000
 """How long a broker must have been away before moves that need it are cancelled."""
 BLOCKED_AGAIN_MS = 30_000
 """When a move that is blocked is tried again."""
+LOOK_AGE_MS = 3_000
+"""How old a look may be when something is begun by it; after that the round ends, and another one looks."""
 SETTINGS_AGE_MS = 10_000
 """How long what min.insync.replicas is of a topic need not be asked for again."""
 
@@ -89,6 +91,7 @@ class Worker:
         self.changed = False
         self.budget = Budget()
         self.memory = Memory()
+        self._looked_ms = 0
         self.throttling = Throttling(self)
 
     # What is known
@@ -122,7 +125,10 @@ class Worker:
         look = yield from self._look(candidates)
         if look is None:
             return FAILED_MS
+        self._looked_ms = self.now_ms
         self._observe(look)
+        pace, wall_ms = self.budget.pace, self.host.wall_ms(self.now_ms)
+        yield from self.write(paced_records(self.host.state.work, self.id, pace, wall_ms))
         yield from self._note(look, candidates)
         begun = yield from self._begin(look, candidates)
         if not begun and self._more_wait(candidates):
@@ -226,7 +232,7 @@ class Worker:
         lasting: dict[tuple[int, int, str], int] = {}
         records: list[WorkRecord] = []
         for plan, move in (*flying, *candidates):
-            found = progress.next_of(plan, move, look, dead)
+            found = self._given_up(plan, move) or progress.next_of(plan, move, look, dead)
             if found is None or len(records) >= GUARDIAN_RECORDS_PER_ROUND:
                 continue
             if found.lasting:
@@ -238,6 +244,13 @@ class Worker:
         self.memory.lasting = lasting
         yield from self.write(records)
 
+    def _given_up(self, plan: Plan, move: Move) -> progress.Next | None:
+        """What a move comes to whose copies hurt others at the lowest rate, and for too long."""
+        pace = self.budget.pace
+        if pace.state == GIVEN_UP and plan.rate_bytes < 0 and move.state in (SUBMITTED, COPYING):
+            return progress.Next(CANCELLING, f"{HURTS}{pace.why}")
+        return None
+
     # Begin
 
     def _begin(self, look: Look, candidates: list[tuple[Plan, Move]]) -> Round:
@@ -247,9 +260,13 @@ class Worker:
         passed_over = frozenset(key for key, again_ms in self.memory.blocked.items() if self.now_ms < again_ms)
         found = beginning(work, self.cluster, look, passed_over)[:GUARDIAN_RECORDS_PER_ROUND]
         yield from self.throttling.put_in_place(look, found)
-        ready = [(plan, move) for plan, move in found if self._may_begin(plan, move)]
+        ready = [(plan, move) for plan, move in found if self._may_begin(plan, move) and not self._is_old]
         yield from self.write(move_record(plan, move, self.stage(SUBMITTED)) for plan, move in ready)
         return len(ready)
+
+    @property
+    def _is_old(self) -> bool:
+        return self.now_ms - self._looked_ms > LOOK_AGE_MS
 
     def _may_begin(self, plan: Plan, move: Move) -> bool:
         """Whether a move may still begin after its throttles were set: somebody may have paused its plan."""
@@ -314,7 +331,7 @@ class Worker:
         ]
         back = [(plan, move) for plan, move in flying if acts.to_cancel(move, look)]
         asked = [(plan, move) for plan, move in asked if look.partitions[move.key].replicas != move.target]
-        if not asked and not back:
+        if self._is_old or not (asked or back):
             return
         wanted = [*((move, move.target) for _, move in asked), *((move, None) for _, move in back)]
         (answer,) = yield Ask([(CONTROLLER, acts.reassignment(wanted))], acts=True)
