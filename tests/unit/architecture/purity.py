@@ -27,6 +27,7 @@ PURE_ROOMS = (
     "node",
     "guardian/core",
     "guardian/plan",
+    "guardian/telemetry",
 )
 """Rooms, and the part of one, that are pure."""
 WORLD = frozenset(
