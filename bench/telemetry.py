@@ -49,7 +49,7 @@ def work_of_years(node: Node, topics: list[str], each: int, random: Random) -> N
     """Counters that are as large as those of a broker that has run for long."""
     for topic in topics:
         for index in range(each):
-            counters = node.broker.replication.traffic.of(topic, index)
+            counters = node.broker.replicas.traffic.of(topic, index)
             for name in counters.__slots__:
                 setattr(counters, name, random.randrange(1 << 42))
 

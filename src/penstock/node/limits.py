@@ -267,8 +267,7 @@ CROWDED_TOLD_EVERY_MS = 3_600_000
 
 # Telemetry
 TELEMETRY_PARTITIONS_MAX = 100_000
-"""Replicas with counters and rows of their own; what further ones have counts in the sum of others, and an answer says
-how many it has left out."""
+"""Replicas with rows in an answer, which says how many it has left out."""
 TELEMETRY_CLIENTS_MAX = 1_000
 """Clients with counters of their own. Of more, those without connections go, and their counts stay in the sum."""
 TELEMETRY_GROUPS_MAX = 10_000
