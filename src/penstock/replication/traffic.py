@@ -62,7 +62,7 @@ class PartitionTraffic:
 
     @property
     def counters(self) -> Mapping[tuple[str, int], PartitionCounters]:
-        """Those of the replicas that have any."""
+        """The counters that there are, by topic and partition."""
         return self._counters
 
     def forget(self, topic: str, index: int) -> None:
