@@ -11,6 +11,7 @@ this process; the best and the median of the answers count, since what else the 
 from __future__ import annotations
 
 import argparse
+import gc
 from random import Random
 from statistics import median
 from time import process_time_ns
@@ -21,6 +22,7 @@ from support.requests import batch, fetch, produce, wanted
 from penstock.guardian.telemetry.decode import decode
 from penstock.guardian.telemetry.view import View
 from penstock.node.telemetry.pull import pull
+from penstock.server.garbage import MIDDLE_PASSES, NEVER, YOUNG_OBJECTS
 
 CLIENTS = 20
 TOPICS = 20
@@ -49,7 +51,7 @@ def work_of_years(node: Node, topics: list[str], each: int, random: Random) -> N
     """Counters that are as large as those of a broker that has run for long."""
     for topic in topics:
         for index in range(each):
-            counters = node.broker.replication.traffic.of(topic, index)
+            counters = node.broker.replicas.traffic.of(topic, index)
             for name in counters.__slots__:
                 setattr(counters, name, random.randrange(1 << 42))
 
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1_000)
     parser.add_argument("--answers", type=int, default=20)
     options = parser.parse_args()
+    gc.set_threshold(YOUNG_OBJECTS, MIDDLE_PASSES, NEVER)  # as in a server
     random, each = Random(1), options.partitions // TOPICS
     node = Node()
     topics = [f"orders.of.region-{number}" for number in range(TOPICS)]

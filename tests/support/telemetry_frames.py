@@ -15,7 +15,6 @@ from penstock.errors import ProtocolError
 from penstock.guardian.telemetry.decode import decode, unpacked
 from penstock.guardian.telemetry.view import View
 from penstock.node.telemetry.blocks import Rows
-from penstock.node.telemetry.partitions import PartitionTraffic
 from penstock.node.telemetry.pull import Frame
 from penstock.node.telemetry.telemetry import Telemetry
 from penstock.protocol.telemetry import BLOCKS, FULL, HEADER, PARTITIONS, Block
@@ -31,7 +30,7 @@ class Source:
     """A broker that has what it is given."""
 
     def __init__(self) -> None:
-        self.telemetry = Telemetry(PartitionTraffic())
+        self.telemetry = Telemetry()
         node = SimpleNamespace(node_id=3)
         lifecycle = SimpleNamespace(incarnation_id=INCARNATION)
         self.node: Any = SimpleNamespace(telemetry=self.telemetry, state=node, lifecycle=lifecycle)

@@ -57,7 +57,7 @@ TELEMETRY_FRAME_MAX_BYTES = 16 * 1024 * 1024
 TELEMETRY_UNPACKED_MAX_BYTES = 64 * 1024 * 1024
 """The same decompressed: 100,000 replicas with numbers of eight bytes take 15 MiB."""
 TELEMETRY_SECTIONS_MAX = 2_000
-"""Sections of a frame; a broker has one or two for each thousand rows."""
+"""Sections of a frame; a broker has one or two for each five hundred rows."""
 TELEMETRY_COLUMNS_MAX = 256
 """Columns, or fields of names, of a section, those of newer brokers included."""
 TELEMETRY_VALUES_MAX = 8 * 1024 * 1024

@@ -177,7 +177,7 @@ class Broker(NodeMachine):
             client_metrics=ClientMetrics(state, scheduler),
             audit=audit,
         )
-        self.telemetry = Telemetry(self.replication.traffic)
+        self.telemetry = Telemetry()
         self.fetches = Fetches(
             state,
             scheduler,
@@ -186,7 +186,7 @@ class Broker(NodeMachine):
             self.replicas,
             throttles=self.replication.throttles,
             quotas=client_quotas,
-            telemetry=self.telemetry,
+            topic_metrics=self.telemetry.topics,
             partition_error=self.replication.partition_error,
         )
         self.lifecycle = Lifecycle(
@@ -421,7 +421,7 @@ class Broker(NodeMachine):
 
     def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
         for topic in delta.deleted_topics.values():
-            self.telemetry.topic_deleted(topic)
+            self.telemetry.topics.forget(topic.name)
         self.fetches.sessions.capacity = self.settings.max_incremental_fetch_session_cache_slots
         if any(changed.partitions for changed in delta.topics.values()):
             answer_followers(self.fetches, now_ms)

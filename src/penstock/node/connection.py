@@ -145,9 +145,10 @@ class Connection:
                 chunks = chunks.write()
             if chunks:
                 effects.append(Send(self.id, chunks))
-                traffic = self.traffic
+                size_bytes = 0
                 for chunk in chunks:
-                    traffic.bytes_out += chunk.length if type(chunk) is FileSlice else len(chunk)  # type: ignore[arg-type]
+                    size_bytes += chunk.length if isinstance(chunk, FileSlice) else len(chunk)
+                self.traffic.bytes_out += size_bytes
         if self.paused and self._has_room():
             self.paused = False
             if not self.muted_until_ms:

@@ -200,7 +200,9 @@ class Dispatcher:
             header, position = decode_request_header(frame)
             if header.client_id != connection.named:
                 self._named(connection, header.client_id)
-            connection.traffic.came(len(frame))
+            traffic = connection.traffic
+            traffic.requests += 1
+            traffic.frame_bytes += len(frame)
             handler = self.served[connection.listener].get(header.api_key)
             version = header.api_version
             if handler is None:

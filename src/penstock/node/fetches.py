@@ -31,11 +31,11 @@ from penstock.node.fetch_answers import (
 )
 from penstock.node.gate import Gate
 from penstock.node.leaders import current_leader, endpoints_of
+from penstock.node.metrics import TopicMetrics
 from penstock.node.request import AGAIN, LATER, Outcome, Request
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.steps import Pace, Stepped
-from penstock.node.telemetry.telemetry import Telemetry
 from penstock.node.throttles import ReplicationThrottles
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_request import FetchRequest
@@ -88,7 +88,7 @@ class Fetches:
         *,
         throttles: ReplicationThrottles,
         quotas: ClientQuotas,
-        telemetry: Telemetry,
+        topic_metrics: TopicMetrics,
         partition_error: Callable[[str, str, int, Exception, int], ErrorCode],
     ) -> None:
         self.state = state
@@ -98,8 +98,7 @@ class Fetches:
         self.replicas = replicas
         self.throttles = throttles
         self.quotas = quotas
-        self.topic_metrics = telemetry.topics
-        self.traffic = telemetry.traffic
+        self.topic_metrics = topic_metrics
         self.partition_error = partition_error
         slots = state.settings.max_incremental_fetch_session_cache_slots
         self.sessions = SessionCache(slots, scheduler.random)
@@ -556,7 +555,9 @@ class Fetch:
             counters.bytes_out += size_bytes
             counters.failed_fetches += answer.error_code != 0
             if size_bytes:
-                traffic = self.fetches.traffic.of(subscription.topic, subscription.index)
+                partition = subscription.partition  # None: it has just gone
+                topic, index = subscription.topic, subscription.index
+                traffic = self.fetches.replicas.traffic.of(topic, index) if partition is None else partition.traffic
                 if self.consumer:
                     traffic.bytes_out += size_bytes
                     traffic.records_out += subscription.next_offset - subscription.fetch_offset

@@ -31,7 +31,6 @@ from penstock.node.limits import FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_ST
 from penstock.node.outgoing import Outgoing
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
-from penstock.node.telemetry.partitions import PartitionTraffic
 from penstock.node.throttles import ReplicationThrottles
 from penstock.node.timers import Timer
 from penstock.protocol.message import Message
@@ -65,15 +64,12 @@ class Followers:
         replicas: Replicas,
         outgoing: Outgoing,
         throttles: ReplicationThrottles,
-        *,
-        traffic: PartitionTraffic,
     ) -> None:
         self._state = state
         self._scheduler = scheduler
         self._replicas = replicas
         self._outgoing = outgoing
         self._throttles = throttles
-        self._traffic = traffic
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._fetcher_of: dict[tuple[UUID, int], Fetcher] = {}
         self.due: dict[tuple[int, int], None] = {}
@@ -148,7 +144,6 @@ class Followers:
 
     def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
         self.bytes_in += size_bytes
-        self._traffic.of(follower.topic, follower.index).replication_bytes_in += size_bytes
         throttles = self._throttles
         if throttles.follows_throttled(follower):
             throttles.follower.record(size_bytes, self._scheduler.now_ms)

@@ -267,8 +267,7 @@ CROWDED_TOLD_EVERY_MS = 3_600_000
 
 # Telemetry
 TELEMETRY_PARTITIONS_MAX = 100_000
-"""Replicas with counters and rows of their own; what further ones have counts in the sum of others, and an answer says
-how many it has left out."""
+"""Replicas with rows in an answer, which says how many it has left out."""
 TELEMETRY_CLIENTS_MAX = 1_000
 """Clients with counters of their own. Of more, those without connections go, and their counts stay in the sum."""
 TELEMETRY_GROUPS_MAX = 10_000
@@ -277,8 +276,8 @@ TELEMETRY_DISK_READ_LOGS_MAX = 10_000
 """Logs of which it is counted apart what was read from the disk, between two answers."""
 TELEMETRY_NAME_CHARACTERS_MAX = 256
 """Characters of what a client calls itself, and of a group's id; the rest is left out."""
-TELEMETRY_ROWS_PER_STEP = 1_000
-"""Rows that are gathered before others have their turn; one to three milliseconds."""
+TELEMETRY_ROWS_PER_STEP = 500
+"""Rows that are gathered before others have their turn; one or two milliseconds."""
 TELEMETRY_ZSTD_LEVEL = 1
 """Of answers: the columns are small numbers already."""
 TELEMETRY_REMOVALS_MAX = 10_000

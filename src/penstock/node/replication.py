@@ -19,7 +19,6 @@ from penstock.node.outgoing import Outgoing
 from penstock.node.publishing import Publishing
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
-from penstock.node.telemetry.partitions import PartitionTraffic
 from penstock.node.throttles import ReplicationThrottles
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
@@ -32,8 +31,7 @@ class Replication:
         logs: the log directories. replicas: led and followed partitions. isr_changes: proposes ISR changes.
         followers: fetch from leaders. throttles: limit the rates of followers and moves.
         assignments: tells the controller of directories. moves: between directories.
-        publishing: applies new metadata. traffic: counters of partitions.
-        hanging: finds transactions that nobody will end.
+        publishing: applies new metadata. hanging: finds transactions that nobody will end.
     """
 
     def __init__(
@@ -67,8 +65,7 @@ class Replication:
             lag_time_max_ms=lag_time_max_ms,
             transaction_open=self.hanging.noticed,
         )
-        self.traffic = PartitionTraffic()
-        self.followers = Followers(state, scheduler, self.replicas, outgoing, self.throttles, traffic=self.traffic)
+        self.followers = Followers(state, scheduler, self.replicas, outgoing, self.throttles)
         self.logs = LogManager(
             settings,
             directories,

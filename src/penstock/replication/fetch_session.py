@@ -22,6 +22,7 @@ from penstock.replication.limits import FETCH_SESSION_PARTITIONS_MAX
 
 if TYPE_CHECKING:
     from penstock.log.log import Log
+    from penstock.replication.traffic import PartitionCounters
 
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
@@ -49,6 +50,7 @@ class Readable(Protocol):
     replica_subscriptions: dict[int, Subscription]
     readable_bytes: int
     high_watermark: int
+    traffic: PartitionCounters
 
     @property
     def log(self) -> Log | None: ...

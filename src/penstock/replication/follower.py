@@ -29,6 +29,7 @@ from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionD
 from penstock.records.batch import Buffer, read_entry
 from penstock.replication import limits
 from penstock.replication.remote import epoch_error
+from penstock.replication.traffic import PartitionCounters
 
 if TYPE_CHECKING:
     from penstock.replication.fetch_session import Subscription
@@ -97,6 +98,7 @@ class Follower:
         fetch_offset: the end of the log; or the leader's start, when the first batch there begins before it.
         lag: how far the high watermark was ahead at the last answer; None before the first.
         failures: errors in a row.
+        traffic: counts what was fetched, and what consumers read here.
         subscriptions: the fetch sessions and waiting fetches of consumers that read this replica (KIP-392).
         readable_bytes: appended since the start, as of the last high watermark; those fetches estimate by it.
     """
@@ -121,10 +123,19 @@ class Follower:
         "subscriptions",
         "topic",
         "topic_id",
+        "traffic",
     )
 
     def __init__(
-        self, topic: str, index: int, topic_id: UUID, *, leader_id: int, leader_epoch: int, owner: FollowerOwner
+        self,
+        topic: str,
+        index: int,
+        topic_id: UUID,
+        *,
+        leader_id: int,
+        leader_epoch: int,
+        owner: FollowerOwner,
+        traffic: PartitionCounters | None = None,
     ) -> None:
         self.topic = topic
         self.index = index
@@ -132,6 +143,7 @@ class Follower:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.log: Log | None = None
+        self.traffic = traffic or PartitionCounters()
         self.state = State.OPENING
         self.high_watermark = 0
         self.fetch_offset = 0
@@ -283,6 +295,7 @@ class Follower:
         self._leader_start_offset = data.log_start_offset
         if appended.size_bytes:
             self._appended_bytes += appended.size_bytes
+            self.traffic.replication_bytes_in += appended.size_bytes
             self._owner.follower_wrote(self, appended.size_bytes)
             self._enter(State.WRITING, now_ms)
         else:

@@ -30,3 +30,5 @@ EXPECTED_FOLLOWERS_MS = 1_000
 """How long after a change of leadership followers are expected to ask for further partitions."""
 LEFT_OUT_WAIT_MS = 20
 """How long a follower's fetch waits for records while writes are under way whose partitions are not in it."""
+COUNTED_PARTITIONS_MAX = 100_000
+"""Replicas with counters of their own; what further ones have counts in the sum of others."""

@@ -30,6 +30,7 @@ from penstock.replication.appends import ACKS_ALL, Deferred, Prepared, Rejected,
 from penstock.replication.in_sync_replicas import InSyncReplicas, KnownBrokers, Proposal, Verdict
 from penstock.replication.remote import UNKNOWN_EPOCH, epoch_error
 from penstock.replication.rewrite import Rewrite, level_of, rules_of, target_codec
+from penstock.replication.traffic import PartitionCounters
 from penstock.replication.waiting import AppendWaiter, Waiters, tell
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Partition:
             readable_bytes: below the high watermark; parked fetches of replicas and consumers estimate by them.
         subscriptions: the fetch sessions and waiting fetches of consumers that read this partition, by subscription
             number. replica_subscriptions: those of followers.
+        traffic: counts what clients and followers send and get.
         waiting_for_end, waiting_for_watermark: who waits for an append.
     """
 
@@ -110,6 +112,7 @@ class Partition:
         "subscriptions",
         "topic",
         "topic_id",
+        "traffic",
         "waiting_for_end",
         "waiting_for_watermark",
         "written_bytes",
@@ -131,6 +134,7 @@ class Partition:
         in_sync_replicas: tuple[int, ...],
         high_watermark: int,
         now_ms: int,
+        traffic: PartitionCounters | None = None,
     ) -> None:
         """`log` may still have writes under way from the time as a follower; none of it is truncated any more."""
         self.topic = topic
@@ -139,6 +143,7 @@ class Partition:
         self.log = log
         self._node_id = node_id
         self.high_watermark = high_watermark
+        self.traffic = traffic or PartitionCounters()
         self.subscriptions: dict[int, Subscription] = {}
         self.replica_subscriptions: dict[int, Subscription] = {}
         self.waiting_for_end = Waiters()

@@ -21,6 +21,7 @@ from penstock.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, Parti
 from penstock.replication.follower import Follower, FollowerOwner
 from penstock.replication.limits import EXPECTED_FOLLOWERS_MS
 from penstock.replication.partition import IsrDriver, Partition
+from penstock.replication.traffic import PartitionTraffic
 
 OPENED_AT_ONCE_MAX = 500
 """Logs that one request has opened side by side."""
@@ -49,6 +50,7 @@ class Replicas:
         lag_time_max_ms: replica.lag.time.max.ms.
         caught_up: the image is of the present; before, nothing is led: what was ours once is perhaps another's by now.
         expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
+        traffic: counters by topic and partition.
         copied: who wants to know that a log has advanced or was cut, by its name: it is being copied elsewhere.
     """
 
@@ -81,6 +83,7 @@ class Replicas:
         self._followers: dict[tuple[str, int], Follower] = {}
         self._by_log: dict[str, Partition | Follower] = {}
         self._names: dict[UUID, str] = {}
+        self.traffic = PartitionTraffic()
         self.copied: dict[str, Callable[[int], None]] = {}
 
     def __len__(self) -> int:
@@ -226,6 +229,7 @@ class Replicas:
             in_sync_replicas=registration.isr,
             high_watermark=min(max(checkpointed, log.log_start_offset), log.log_end_offset),
             now_ms=now_ms,
+            traffic=self.traffic.of(topic, index),
         )
         partition.reopened(log)
         partition.advance_high_watermark(now_ms)
@@ -252,6 +256,7 @@ class Replicas:
         self._names.pop(topic_id, None)
         for index in range(partition_count):
             self._forget(name, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
+            self.traffic.forget(name, index)
 
     def partition_changed(self, topic: str, index: int, registration: PartitionRegistration, now_ms: int) -> None:
         """Leader, epoch, replicas or ISR of a partition changed."""
@@ -290,6 +295,7 @@ class Replicas:
                 leader_id=registration.leader,
                 leader_epoch=registration.leader_epoch,
                 owner=self._follower_driver(),
+                traffic=self.traffic.of(topic, index),
             )
         elif (follower.leader_id, follower.leader_epoch) == (registration.leader, registration.leader_epoch):
             return

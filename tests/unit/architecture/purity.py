@@ -27,6 +27,7 @@ PURE_ROOMS = (
     "node",
     "guardian/core",
     "guardian/plan",
+    "guardian/telemetry",
     "guardian/twin",
 )
 """Rooms, and the part of one, that are pure."""

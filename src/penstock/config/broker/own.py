@@ -52,15 +52,15 @@ class OwnSettings(Group):
         "penstock.tls.handshake.threads", INT, default=2, at_least=1, at_most=64
     ).documented("Threads that TLS handshakes run in, so that they hold up nothing else.")
     penstock_metrics_listener = Setting("penstock.metrics.listener", STRING, default="").documented(
-        "Address of the HTTP endpoint with /metrics, /healthz and /readyz, host:port; empty for none."
+        "Address of the HTTP endpoint with /metrics, /telemetry, /healthz and /readyz, host:port; empty for none."
     )
     penstock_metrics_tls_listener = Setting("penstock.metrics.tls.listener", STRING, default="").documented(
         "The listener whose certificate, trust and ssl.client.auth the HTTP endpoint has, too; it then speaks HTTPS. "
         "Empty: it speaks HTTP."
     )
     penstock_metrics_token = Setting[Password | None]("penstock.metrics.token", PASSWORD, default=None).documented(
-        "What whoever asks for /metrics must send, as Authorization: Bearer TOKEN. Unset: nothing. It needs "
-        "penstock.metrics.tls.listener unless the endpoint is on loopback."
+        "What whoever asks for /metrics or /telemetry must send, as Authorization: Bearer TOKEN. Unset: nothing. It "
+        "needs penstock.metrics.tls.listener unless the endpoint is on loopback."
     )
     penstock_client_metrics_series_max = Setting(
         "penstock.client.metrics.series.max", INT, default=20_000, at_least=0, at_most=10_000_000, dynamic=CLUSTER

@@ -224,6 +224,8 @@ def read_values(data: Cursor, width: int, rows: int, what: str) -> Matrix:
     data.values_left -= width * rows
     if data.values_left < 0:  # columns of no items take no bytes in the frame, and do here
         raise ProtocolError(f"telemetry has more than {TELEMETRY_VALUES_MAX} values")
+    if rows == 1:  # as of half of all sections: that takes numpy longer
+        return read_row(data, sizes, what)
     values = np.zeros((width, rows), np.int64)
     for size, item in SIZED.items():
         columns = [number for number, found in enumerate(sizes) if found == size]
@@ -232,3 +234,13 @@ def read_values(data: Cursor, width: int, rows: int, what: str) -> Matrix:
             found = np.frombuffer(data.data, item, rows * len(columns), start)
             values[columns] = found.reshape(len(columns), rows)
     return values
+
+
+def read_row(data: Cursor, sizes: bytes, what: str) -> Matrix:
+    """The columns of a single row."""
+    start = data.take(sum(sizes), what)
+    numbers = [0] * len(sizes)
+    for size, number in sorted(zip(sizes, range(len(sizes)), strict=True)):
+        numbers[number] = int.from_bytes(data.data[start : start + size], "little", signed=True)
+        start += size
+    return np.array(numbers, np.int64).reshape(len(sizes), 1)

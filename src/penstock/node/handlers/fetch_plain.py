@@ -57,7 +57,7 @@ def plain_answer(fetches: Fetches, request: Request[FetchRequest], now_ms: int) 
     counters = fetches.topic_metrics.of(name)
     counters.fetches += 1
     counters.bytes_out += size_bytes
-    traffic = fetches.traffic.of(name, wanted.partition)
+    traffic = partition.traffic
     traffic.bytes_out += size_bytes
     traffic.records_out += next_offset - wanted.fetch_offset
     return FetchResponse(responses=[FetchableTopicResponse(topic=name, topic_id=topic.topic_id, partitions=[data])])

@@ -318,7 +318,7 @@ class Produce:
         counters.produces += 1
         counters.bytes_in += header.size_bytes
         counters.messages_in += header.record_count
-        traffic = self.node.replication.traffic.of(partition.topic, partition.index)
+        traffic = partition.traffic
         traffic.bytes_in += header.size_bytes
         traffic.records_in += header.record_count
         if not self.outstanding:

@@ -9,11 +9,11 @@ from penstock import __version__
 from penstock.node.limits import TELEMETRY_GROUPS_MAX, TELEMETRY_PARTITIONS_MAX, TELEMETRY_ROWS_PER_STEP
 from penstock.node.telemetry.clients import cut
 from penstock.node.telemetry.machine import UNKNOWN, Machine
-from penstock.node.telemetry.partitions import PartitionCounters
 from penstock.node.telemetry.table import OTHERS_KEY, Name, Values
 from penstock.protocol import telemetry
 from penstock.protocol.api import ApiKey
 from penstock.protocol.telemetry import GROUP_STATES, OTHERS, Block
+from penstock.replication.traffic import PartitionCounters
 
 if TYPE_CHECKING:
     from penstock.log.manager import LogManager
@@ -93,7 +93,7 @@ def rows(node: Observed, machine: Machine, replicas: list[Replica]) -> Iterator[
 
 def other_partitions(node: Observed) -> Rows:
     """The row with the sums of replicas that have none of their own, or not any more."""
-    values = OTHER_PARTITIONS + counted(node.replication.traffic.others)
+    values = OTHER_PARTITIONS + counted(node.replicas.traffic.others)
     return Rows(telemetry.PARTITIONS, [OTHERS_KEY], lambda _: (OTHERS, str(UNKNOWN)), [values])
 
 
@@ -157,7 +157,7 @@ def lane_rows(machine: Machine) -> Rows:
 
 
 def partition_rows(node: Observed, replicas: Sequence[Replica]) -> Rows:
-    led, traffic = node.replicas.led, node.replication.traffic.counters
+    led, traffic = node.replicas.led, node.replicas.traffic.counters
     values: list[Values] = []
     for replica in replicas:
         key = (replica.topic, replica.partition)

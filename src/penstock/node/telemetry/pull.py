@@ -88,7 +88,7 @@ class Frame:
 
 def count_disk_reads(node: Observed, machine: Machine) -> None:
     """Adds what was read from disks since the last look to the counters of its partitions."""
-    traffic = node.replication.traffic
+    traffic = node.replicas.traffic
     for found, others_bytes in (node.dispatcher.disk_reads.take(), machine.disk_reads):
         for (topic, index), size_bytes in found.items():
             traffic.of(topic, index).disk_read_bytes += size_bytes
@@ -100,12 +100,12 @@ def forget_counters(node: Observed, gone: Sequence[Hashable]) -> None:
     for replica in gone:
         assert isinstance(replica, Replica), "the key of a partition's row"
         if node.logs.table.find(replica.topic, replica.partition) is None:
-            node.replication.traffic.forget(replica.topic, replica.partition)
+            node.replicas.traffic.forget(replica.topic, replica.partition)
 
 
 def forget_unknown(node: Observed) -> Iterator[None]:
     """Ends the counters of replicas that came and went between two looks: there are some if they outnumber replicas."""
-    traffic, table = node.replication.traffic, node.logs.table
+    traffic, table = node.replicas.traffic, node.logs.table
     if len(traffic) > sum(each.replicas for each in table.directories):
         traffic.forget_gone(lambda topic, index: table.find(topic, index) is not None)
         yield None

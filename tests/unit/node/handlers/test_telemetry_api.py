@@ -14,7 +14,6 @@ from penstock.errors import ErrorCode
 from penstock.guardian.telemetry.decode import Frame, decode
 from penstock.guardian.telemetry.view import View
 from penstock.node.telemetry import clients as clients_module
-from penstock.node.telemetry import partitions as partitions_module
 from penstock.node.telemetry import table as table_module
 from penstock.node.telemetry.pull import pull
 from penstock.protocol.message import ZERO_UUID
@@ -22,6 +21,7 @@ from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.own.describe_telemetry_request import DescribeTelemetryRequest
 from penstock.protocol.telemetry import BLOCKS, FULL, Kind, is_exact
+from penstock.replication import traffic as traffic_module
 from penstock.security.authorizer import AclOperation, ResourceType
 
 COUNTERS = ("bytes_in", "records_in", "bytes_out", "records_out")
@@ -225,7 +225,7 @@ def test_what_came_and_went_between_two_frames_is_no_news(node: Node) -> None:
 
 
 def test_replicas_beyond_the_bound_count_together(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions_module, "TELEMETRY_PARTITIONS_MAX", 1)
+    monkeypatch.setattr(traffic_module, "COUNTED_PARTITIONS_MAX", 1)
     sent = produced(node.connect(), batch(b"x"), batch(b"yy"))
     reader = Reader(node)
     reader.pull()

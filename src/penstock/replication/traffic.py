@@ -1,14 +1,15 @@
 """Counters of partitions: what producers, consumers and replicas have sent and got, since the start of the process.
 
-A replica has counters from its first traffic on. They end with the replica, when it was deleted or has moved away, and
-go into the sum of `others`, as does what a replica has beyond TELEMETRY_PARTITIONS_MAX.
+A replica has counters from its first use on. They end with the replica, when it was deleted or has moved away, and
+go into the sum of `others`, as does what a replica has beyond COUNTED_PARTITIONS_MAX. Who leads or follows a replica
+keeps its counters at hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.node.limits import TELEMETRY_PARTITIONS_MAX
+from penstock.replication.limits import COUNTED_PARTITIONS_MAX
 
 
 class PartitionCounters:
@@ -54,14 +55,14 @@ class PartitionTraffic:
         """The counters of a replica, to count with."""
         found = self._counters.get((topic, index))
         if found is None:
-            if len(self._counters) >= TELEMETRY_PARTITIONS_MAX:
+            if len(self._counters) >= COUNTED_PARTITIONS_MAX:
                 return self.others
             found = self._counters[topic, index] = PartitionCounters()
         return found
 
     @property
     def counters(self) -> Mapping[tuple[str, int], PartitionCounters]:
-        """Those of the replicas that have any."""
+        """The counters that there are, by topic and partition."""
         return self._counters
 
     def forget(self, topic: str, index: int) -> None:
@@ -69,11 +70,6 @@ class PartitionTraffic:
         gone = self._counters.pop((topic, index), None)
         if gone is not None:
             self.others.add(gone)
-
-    def forget_topic(self, topic: str, partition_count: int) -> None:
-        """The topic was deleted."""
-        for index in range(partition_count):
-            self.forget(topic, index)
 
     def forget_gone(self, here: Callable[[str, int], bool]) -> None:
         """Of all replicas that are not here any more."""
