@@ -56,6 +56,7 @@ RULES: Mapping[str, Mapping[str, Need]] = {
     "/v1/tenants": SEEN,
     "/v1/permissions": {"GET": AUDIT},
     "/v1/audit": {"GET": AUDIT},
+    "/v1/feature": SEEN,
     "/v1/users": {},
     "/v1/tokens": {},
 }
