@@ -6,16 +6,13 @@ import json
 from typing import Any, get_args
 from uuid import UUID
 
-import pytest
 from unit.guardian.test_node import CLICKS, Nodes, body_of
 
 from penstock.errors import StorageError
 from penstock.guardian.core import levels
 from penstock.guardian.core.records import FEATURE_LEVEL, GuardianRecord
-from penstock.guardian.core.state import EMPTY, replay
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import ApiVersionsResponse, SupportedFeatureKey
-from penstock.protocol.messages.guardian.guardian_level_record import GuardianLevelRecord
 from penstock.protocol.messages.own.guardian_call_request import GuardianCallRequest
 
 USER = {"name": "ann", "roles": [{"role": "viewer"}]}
@@ -146,8 +143,3 @@ def test_what_a_node_says_of_its_levels() -> None:
     assert (
         levels.known_by(ApiVersionsResponse(supported_features=[SupportedFeatureKey(name="other", max_version=9)])) == 1
     )
-
-
-def test_a_higher_level_is_not_replayed() -> None:
-    with pytest.raises(StorageError, match="is at feature level 3, this version knows 2"):
-        replay(EMPTY, [GuardianLevelRecord(feature_level=3)])
