@@ -8,6 +8,7 @@ from typing import Any, cast
 from penstock.config.guardian import LISTENER, GuardianSettings
 from penstock.guardian.core.identity import format_directory
 from penstock.guardian.core.node import GuardianNode
+from penstock.guardian.core.records import FEATURE_LEVEL
 from penstock.log.directory import LogDirectory
 from penstock.metadata.format import FormatRequest
 from penstock.node.broker import Broker
@@ -46,10 +47,11 @@ def settings_of(node_id: int, nodes: int, **more: str) -> GuardianSettings:
 
 
 class GuardianMachine(Machine):
-    """One Guardian node and its disk."""
+    """One Guardian node and its disk. Attributes: `knows`, the highest feature level of the version it runs next."""
 
     def __init__(self, simulation: Simulation, guardian: GuardianSettings, network: Network) -> None:
         self.guardian = guardian
+        self.knows = FEATURE_LEVEL
         disk = SimulatedDisk(random=Random(simulation.random.getrandbits(64)), clock=simulation.clock)
         super().__init__(simulation, [disk], network=network, host=host_of(guardian.penstock_guardian_node_id))
         self.settings = guardian.node
@@ -65,6 +67,7 @@ class GuardianMachine(Machine):
             random=Random(self.simulation.random.getrandbits(64)),
             bug=self._bug,
             wall=self._clock.wall,
+            knows=self.knows,
         )
         return cast("Broker", node)  # of which a machine uses what the shell does, and `ready`, `stopped`, `failure`
 

@@ -79,18 +79,19 @@ class Trouble:
         self._random.shuffle(others)
         what = self._random.choice(list(kinds))
         self._world.simulation.trace(f"trouble for {victim.host}: {what}")
+
+        def befall() -> None:
+            kinds[what](victim, others)
+
         if kinds is self._aimed_kinds:
             self._world.quiet = True
-            self._after(SETTLED_MS, lambda: kinds[what](victim, others))
+            self._after(SETTLED_MS, befall)
         elif victim.running:
-            kinds[what](victim, others)
+            befall()
         self._after(self._random.randrange(*AIMED_MS if self._aimed else TROUBLE_MS), self.go_on)
 
-    def _after(self, delay_ms: int, act: Callable[[], object]) -> None:
-        def event() -> None:
-            act()
-
-        self._world.simulation.after_ms(delay_ms, event)
+    def _after(self, delay_ms: int, act: Callable[[], None]) -> None:
+        self._world.simulation.after_ms(delay_ms, act)
 
     def heal(self) -> None:
         """Ends what is wrong with the network, and the quiet."""

@@ -12,6 +12,8 @@ import pytest
 from e2e.test_dev import interrupted, line_of, penstock, started
 from support.processes import wait_until
 
+from penstock.guardian.core.records import FEATURE_LEVEL
+
 PORTS = ("--port", "0", "--metrics-port", "0", "--guardian-port", "0")
 
 
@@ -44,6 +46,8 @@ def test_the_cluster_is_registered_and_again_where_it_is_next_time(tmp_path: Pat
             assert the_only_one(ready["guardian"]) == ("dev", "penstock", [ready["bootstrap"]])
             seen.add(ready["bootstrap"])
             assert listens(ready["guardian"])
+            upgraded = penstock("guardian", "upgrade", "--guardian", ready["guardian"])
+            assert upgraded.stdout == f"Guardian is at feature level {FEATURE_LEVEL}, as before.\n".encode()
             assert interrupted(process) == (0, "", "")
         assert not listens(ready["guardian"])
     assert len(seen) == 3, "each time it was elsewhere"

@@ -304,7 +304,7 @@ MUTANTS = {
     "unfenced with a lost directory": Mutant(unfenced_with_a_lost_directory, "roles", 3, (LOST_DIRECTORY,)),
     "replayed before the log refuses it": Mutant(replayed_before_it_is_refused, "swarm", 10, (FAILS,)),
     "broker epochs are ignored": Mutant(broker_epochs_ignored, "unflushed", 14, LOST),
-    "an unclean stop counts as clean": Mutant(unclean_stop_counts_clean, "eligible", 1, LOST),
+    "an unclean stop counts as clean": Mutant(unclean_stop_counts_clean, "eligible", 18, LOST),
     "joined below the epoch's start": Mutant(replication.joined_below_the_epoch, "chaos", 3, (JOINS,)),
     "a reassignment is complete early": Mutant(reassigned_early, "moves", 6, (REASSIGNED, HEARD)),
     "the unheard take over": Mutant(unheard_take_over, "storm", 11, (HEARD,)),

@@ -26,6 +26,7 @@ from penstock.cli.dev_place import (
     HOST,
     MISSING,
     choose_port,
+    free_ports,
     given_directory,
     given_overrides,
     seconds_since_start,
@@ -186,20 +187,6 @@ def choose_ports(asked: int | None, usual: int, count: int, option: str, what: s
         expected = ports[-1] + 1 if ports else usual
         ports.append(choose_port(None if asked is None else asked + number, expected, option, what, {}))
     return ports
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that are free now, each another."""
-    import socket
-
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.cli.common import new_random
 from penstock.cli.dev_data import MARK, entries, held, mark
-from penstock.cli.dev_place import HOST, choose_port
+from penstock.cli.dev_place import HOST, choose_port, free_ports
 from penstock.errors import ConfigError, StorageError
 
 CLUSTER = "dev"
@@ -132,7 +132,7 @@ def prepare(directory: str, asked_port: int | None, *, fresh: bool) -> int:
         with held([data]):
             if fresh:
                 empty_guardian(data)
-    port = choose_port(asked_port, DEFAULT_GUARDIAN_PORT, "--guardian-port", "guardian", {}) or free_port()
+    port = choose_port(asked_port, DEFAULT_GUARDIAN_PORT, "--guardian-port", "guardian", {}) or free_ports(1)[0]
     properties = {
         "penstock.guardian.node.id": str(NODE_ID),
         "penstock.guardian.listener": f"{HOST}:{port}",
@@ -160,10 +160,3 @@ def empty_guardian(data: str) -> None:
     shutil.rmtree(os.path.join(data, GUARDIAN.directory), ignore_errors=True)
     if IDENTITY in entries(data):
         os.unlink(os.path.join(data, IDENTITY))
-
-
-def free_port() -> int:
-    """A port of the loopback that is free now."""
-    from penstock.cli.dev_cluster import free_ports
-
-    return free_ports(1)[0]

@@ -49,6 +49,20 @@ def choose_port(asked: int | None, usual: int, option: str, what: str, notes: di
     raise ConfigError(f"ports {usual} to {usual + PORTS_TRIED - 1} are all taken: {option} 0 takes any free one")
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that are free now, each another."""
+    import socket
+
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
 def is_free(port: int) -> bool:
     """Whether a server can listen on the port of the loopback."""
     import socket

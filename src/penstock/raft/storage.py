@@ -316,8 +316,11 @@ class Storage:
     def retire(self, high_watermark: int, now_ms: int) -> None:
         """Deletes the oldest checkpoints beyond the bounds of retention, and the log that only they needed.
 
-        The newest stays, and so does all of the log after the oldest that stays.
+        The newest stays, and so does all of the log after the oldest that stays. While the log is being truncated
+        nothing is deleted: the checkpoint that is written next comes soon enough.
         """
+        if self.log.truncating:
+            return
         bytes_max, age_max_ms = self._retention
         total_bytes = self.log.size_bytes + sum(size for size, _ in self.checkpoints.values())
         superfluous = []

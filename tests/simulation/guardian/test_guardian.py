@@ -23,7 +23,7 @@ from simulator.guardian.world import ANSWERED_ONCE, AS_OLD_AS_TOLD, ONE_ACTS, SA
 from simulator.world.checks import Violation
 
 SEEDS = 10
-TRIED_SEEDS = 100
+TRIED_SEEDS = 200
 
 
 def test_what_was_answered_survives_and_one_node_acts(monkeypatch: pytest.MonkeyPatch) -> None:

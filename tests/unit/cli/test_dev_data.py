@@ -85,7 +85,7 @@ def used_by_another_process(directory: Path) -> Iterator[None]:
 def arguments(data: Path, *, fresh: bool = False, brokers: int = 1) -> argparse.Namespace:
     return argparse.Namespace(
         data=str(data), fresh=fresh, brokers=brokers, port=0, metrics_port=0, override=[], json=True, secure=False,
-        log_format="text", log_level="WARNING",
+        log_format="text", log_level="WARNING", guardian=False,
     )  # fmt: skip
 
 

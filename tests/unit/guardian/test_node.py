@@ -15,6 +15,7 @@ from penstock.errors import ErrorCode
 from penstock.guardian.core import identity
 from penstock.guardian.core.calls import Call
 from penstock.guardian.core.front import Front
+from penstock.guardian.core.records import FEATURE_LEVEL
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
@@ -188,7 +189,7 @@ def test_nodes_log_in_to_each_other() -> None:
         "listener.name.guardian.plain.sasl.jaas.config": f'{login} username="node" password="a" user_node="a";',
     }
     nodes = Nodes(3, secured).start()
-    assert nodes.leader.node.quorum.state.feature_level == 1
+    assert nodes.leader.node.quorum.state.feature_level == FEATURE_LEVEL
     assert nodes.call("GET", "/v1/clusters") is None, "who has not logged in is not answered"
 
 

@@ -23,7 +23,9 @@ from penstock.protocol.messages.guardian.guardian_remove_cluster_record import G
 
 def test_a_higher_feature_level_is_not_followed() -> None:
     assert replay(EMPTY, [GuardianLevelRecord(feature_level=FEATURE_LEVEL)]).feature_level == FEATURE_LEVEL
-    with pytest.raises(StorageError, match="feature level 2, this version knows 1: upgrade this node"):
+    with pytest.raises(
+        StorageError, match=f"feature level {FEATURE_LEVEL + 1}, this version knows {FEATURE_LEVEL}: upgrade this node"
+    ):
         replay(EMPTY, [GuardianLevelRecord(feature_level=FEATURE_LEVEL + 1)])
 
 

@@ -48,10 +48,12 @@ def snapshot(values: int = 30) -> bytes:
 class Files:
     """A storage with its operations run at once, and what it told of them."""
 
-    def __init__(self, disk: SimulatedDisk | None = None) -> None:
+    def __init__(self, disk: SimulatedDisk | None = None, *, retention_bytes: int = -1) -> None:
         self.disk = disk or SimulatedDisk()
         self.told: list[tuple[object, ...]] = []
-        settings = Settings.for_node(1, internal_metadata_log_segment_bytes=600)
+        settings = Settings.for_node(
+            1, internal_metadata_log_segment_bytes=600, metadata_max_retention_bytes=retention_bytes
+        )
         self.storage = Storage(self.disk, settings, self, Random(1), NOW_MS)
 
     def run(self) -> None:
@@ -154,6 +156,22 @@ def test_a_cut_is_made_and_the_log_goes_on_from_there() -> None:
     assert files.storage.read(0, 1_000) == batch(0, 1, 3) + batch(3, 2)
     assert files.told[-1] == ("flushed", 4)
     assert files.storage.end_of_epoch(1) == EpochEnd(1, 3)
+
+
+def test_nothing_is_retired_while_the_log_is_cut() -> None:
+    """A checkpoint may be complete in the middle of it; what it makes superfluous is deleted after the next one."""
+    files = Files(retention_bytes=1)
+    files.append(*(batch(number, 1) for number in range(20)))
+    for end_offset in (5, 10):
+        files.storage.write_checkpoint(CheckpointId(end_offset, 1), lambda: [bytearray(snapshot())])
+        files.run()
+    files.storage.truncate(15, NOW_MS)
+    files.storage.retire(12, NOW_MS)
+    assert (len(files.storage.checkpoints), files.storage.log.log_start_offset) == (2, 0)
+    files.run()
+    assert files.storage.end_offset == 15
+    files.storage.retire(12, NOW_MS)
+    assert (list(files.storage.checkpoints), files.storage.log.log_start_offset) == ([CheckpointId(10, 1)], 10)
 
 
 def test_what_is_read_while_the_files_are_cut_is_there_or_read_again() -> None:

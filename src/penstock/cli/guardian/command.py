@@ -35,7 +35,17 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import alarms, cluster_model, clusters, inventory, models, nodes, plans, users
+from penstock.cli.guardian import (
+    alarms,
+    cluster_model,
+    clusters,
+    inventory,
+    models,
+    nodes,
+    plans,
+    upgrade,
+    users,
+)
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -48,6 +58,7 @@ run = run_action
 def register(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     nodes.register(actions)
+    upgrade.register(actions)
     clusters.register(actions)
     inventory.register(actions)
     alarms.register(actions)

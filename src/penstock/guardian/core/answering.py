@@ -14,6 +14,7 @@
 | `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
 | `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
 | `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
+| `GET /v1/feature`, `PATCH /v1/feature` | the feature level of the log; raise it when all nodes know a higher one |
 | `/v1/plans`, `/v1/moves`, `/v1/limits`, `/v1/decisions` | see the modules of these names in `resources` |
 | `/v1/users`, `/v1/tokens` | who may do what, see `resources.users` |
 
@@ -49,6 +50,7 @@ from penstock.guardian.core.resources.brokers import Brokers
 from penstock.guardian.core.resources.clusters import Clusters
 from penstock.guardian.core.resources.decisions import Decisions
 from penstock.guardian.core.resources.disks import Disks
+from penstock.guardian.core.resources.feature import Feature
 from penstock.guardian.core.resources.limits import Limits
 from penstock.guardian.core.resources.model import ModelOfCluster
 from penstock.guardian.core.resources.moves import Moves
@@ -60,7 +62,7 @@ from penstock.guardian.core.state import Command, command_record
 RESOURCES: dict[str, Resource] = {
     each.path: each
     for each in (
-        *(Clusters(), Audit(), Users(), Tokens(), Brokers(), Disks(), ModelOfCluster(), Topics()),
+        *(Clusters(), Audit(), Users(), Tokens(), Feature(), Brokers(), Disks(), Topics(), ModelOfCluster()),
         *(Plans(), Moves(), Limits(), Decisions(), AlarmList()),
     )
 }

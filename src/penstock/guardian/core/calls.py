@@ -11,7 +11,8 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import UUID
@@ -19,7 +20,7 @@ from uuid import UUID
 from penstock.config.nearest import did_you_mean
 from penstock.guardian.core.described import Operation
 from penstock.guardian.core.limits import GUARDIAN_BODY_MAX_BYTES, GUARDIAN_TEXT_MAX
-from penstock.guardian.core.records import GuardianRecord
+from penstock.guardian.core.records import FEATURE_LEVEL, GuardianRecord
 from penstock.guardian.core.sight import Sight
 from penstock.guardian.core.state import Command, GuardianState
 
@@ -97,13 +98,16 @@ class Known:
     """What an answer is made from.
 
     Attributes: `state`, what the log says; `sight`, what this node has seen of the clusters, if it leads; `wall_ms`,
-    the wall time; `new_secret` makes random bytes that nobody can guess.
+    the wall time; `new_secret` makes random bytes that nobody can guess; `knows`, the highest feature level of this
+    node, and `voter_levels`, that of each voter, None where one has not told it.
     """
 
     state: GuardianState
     sight: Sight
     wall_ms: int
     new_secret: Callable[[int], bytes] = no_secret
+    knows: int = FEATURE_LEVEL
+    voter_levels: Mapping[int, int | None] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from penstock.errors import StorageError
 from penstock.guardian.core.limits import GUARDIAN_RECORDS_PER_STEP
-from penstock.guardian.core.records import decode_records, encode_records
+from penstock.guardian.core.records import FEATURE_LEVEL, decode_records, encode_records
 from penstock.guardian.core.state import EMPTY, GuardianState, replay, snapshot_records
 from penstock.raft.checkpoint import Checkpoint, CheckpointId, LogBatch, checkpoint_batches
 from penstock.raft.storage import Storage
@@ -31,7 +31,8 @@ class Committed:
         following: whether the log is read for it; else the leader hands over what it has made.
     """
 
-    def __init__(self, snapshot_bytes: int, wall: WallTime) -> None:
+    def __init__(self, snapshot_bytes: int, wall: WallTime, *, knows: int = FEATURE_LEVEL) -> None:
+        self._knows = knows
         self.state: GuardianState = EMPTY
         self.applied_offset = 0
         self.epoch = 0
@@ -51,7 +52,7 @@ class Committed:
             self._restore(*found)
 
     def _restore(self, snapshot: CheckpointId, content: Checkpoint) -> None:
-        self.state = replay(EMPTY, decode_records(content.values, snapshot.file))
+        self.state = replay(EMPTY, decode_records(content.values, snapshot.file), knows=self._knows)
         self.applied_offset, self.epoch = snapshot.end_offset, snapshot.epoch
         self.high_watermark = max(self.high_watermark, snapshot.end_offset)
         self._bytes_since_snapshot = 0
@@ -78,7 +79,9 @@ class Committed:
         applied = 0
         for batch in self._new_batches():
             records = decode_records(batch.values)
-            self.apply(replay(self.state, records), batch.header.last_offset, batch.header.leader_epoch)
+            self.apply(
+                replay(self.state, records, knows=self._knows), batch.header.last_offset, batch.header.leader_epoch
+            )
             self._bytes_since_snapshot += batch.header.size_bytes
             applied += len(records)
             if applied >= GUARDIAN_RECORDS_PER_STEP:

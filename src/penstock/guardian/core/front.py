@@ -8,13 +8,16 @@ lead says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from penstock.guardian.core import answering, calls, permitted
 from penstock.guardian.core.calls import Call, Known, Reply, refusal
+from penstock.guardian.core.levels import VoterLevels
 from penstock.guardian.core.limits import GUARDIAN_HANDED_ON_MAX
 from penstock.guardian.core.quorum import GuardianQuorum
+from penstock.guardian.core.records import FEATURE_LEVEL
+from penstock.guardian.core.resources import feature
 from penstock.guardian.core.sight import Sight
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.protocol.message import Message
@@ -32,12 +35,24 @@ Answered = Callable[[GuardianCallResponse, int], None]
 
 
 class Front:
-    """See the module's head. Attributes: `handed_on`, changes that the leader has not answered yet."""
+    """See the module's head. Attributes: `handed_on`, changes that wait for other nodes."""
 
     def __init__(
-        self, quorum: GuardianQuorum, outgoing: Outgoing, sight: Sight, wall: WallTime, *, timeout_ms: int
+        self,
+        quorum: GuardianQuorum,
+        outgoing: Outgoing,
+        sight: Sight,
+        wall: WallTime,
+        *,
+        timeout_ms: int,
+        knows: int = FEATURE_LEVEL,
     ) -> None:
+        """`knows`: the highest feature level of this version."""
         self.handed_on = 0
+        self._knows = knows
+        self._voter_levels = VoterLevels(
+            quorum.settings, outgoing, timeout_ms=timeout_ms // 2
+        )  # whoever handed it on waits, too
         self._sight = sight
         self._quorum = quorum
         self._outgoing = outgoing
@@ -51,17 +66,40 @@ class Front:
             self._hand_on(call, answered, now_ms, handed_on=handed_on)
         elif not call.changes:
             known = quorum.age_ms(now_ms) is not None
-            reply = permitted.read(Known(quorum.state, sight, wall_ms), call) if known else unavailable(NOT_KNOWN)
+            reply = unavailable(NOT_KNOWN)
+            if known:
+                reply = permitted.read(Known(quorum.state, sight, wall_ms, knows=self._knows), call)
             self._answer(reply, answered, now_ms)
+        elif call.place == feature.PATH:
+            self._ask_voters(call, answered, now_ms)
         else:
-            quorum.leader.change(
-                call,
-                lambda reply, at_ms: self._answer(reply, answered, at_ms),
-                sight,
-                wall_ms,
-                now_ms,
-                holds_lease=quorum.may_act(now_ms),
-            )
+            self._change(call, answered, now_ms)
+
+    def _ask_voters(self, call: Call, answered: Answered, now_ms: int) -> None:
+        """Makes a change of the feature level, for which it must be known what the other nodes know."""
+        if self.handed_on >= GUARDIAN_HANDED_ON_MAX:
+            reply = refusal(calls.TOO_MANY, f"{GUARDIAN_HANDED_ON_MAX} changes wait for other nodes")
+            self._answer(reply, answered, now_ms)
+            return
+        self.handed_on += 1
+        self._voter_levels.ask(partial(self._change_level, call, answered), now_ms)
+
+    def _change_level(self, call: Call, answered: Answered, levels: Mapping[int, int | None], now_ms: int) -> None:
+        self.handed_on -= 1
+        quorum = self._quorum
+        quorum.leader.voter_levels = {**levels, quorum.local.id: self._knows}
+        self._change(call, answered, now_ms)
+
+    def _change(self, call: Call, answered: Answered, now_ms: int) -> None:
+        quorum = self._quorum
+        quorum.leader.change(
+            call,
+            lambda reply, at_ms: self._answer(reply, answered, at_ms),
+            self._sight,
+            self._wall.at(now_ms),
+            now_ms,
+            holds_lease=quorum.may_act(now_ms),
+        )
 
     def _hand_on(self, call: Call, answered: Answered, now_ms: int, *, handed_on: bool) -> None:
         target = self._quorum.leader_target

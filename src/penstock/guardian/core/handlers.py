@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from penstock.errors import ErrorCode
 from penstock.guardian.core.calls import Call
 from penstock.guardian.core.front import Front
+from penstock.guardian.core.levels import supported_feature
 from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.gate import Gate
@@ -50,6 +51,7 @@ class GuardianNode(Protocol):
     gate: Gate
     quorum: GuardianQuorum
     front: Front
+    knows: int
 
     def answer(self, request: Request[Any], message: Message | None, now_ms: int) -> None:
         """Answers a request for which the handler returned LATER."""
@@ -62,7 +64,7 @@ def of_quorum(node: GuardianNode, request: Request[Any], now_ms: int) -> Outcome
 
 
 def versions(node: GuardianNode, request: Request[ApiVersionsRequest | None], now_ms: int) -> Outcome:
-    """ApiVersions: there are no features of a cluster."""
+    """ApiVersions, with the feature levels that this node knows. Those before version 3 have no room for them."""
     if request.body is None:
         request.version = 0
         return api_versions.unsupported()
@@ -71,7 +73,8 @@ def versions(node: GuardianNode, request: Request[ApiVersionsRequest | None], no
         api_keys=[
             ApiVersion(api_key=each.key, min_version=each.advertised_min_version, max_version=each.max_version)
             for each in served
-        ]
+        ],
+        supported_features=[supported_feature(node.knows)],
     )
 
 

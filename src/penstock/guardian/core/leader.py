@@ -9,17 +9,18 @@ id, whoever leads then finds out.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from penstock.errors import RequestError, StorageError
+from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.guardian.core import calls, permitted
 from penstock.guardian.core.calls import Call, Known, Reply, refusal
 from penstock.guardian.core.committed import Committed
+from penstock.guardian.core.levels import needed_level
 from penstock.guardian.core.limits import GUARDIAN_APPENDS_MAX
 from penstock.guardian.core.records import FEATURE_LEVEL, GuardianRecord, encode_records
 from penstock.guardian.core.sight import Sight
@@ -75,10 +76,18 @@ class Waiting:
 
 
 class Leader:
-    """See the module's head. Attributes: `active`, whether this node leads, with everything committed applied."""
+    """See the module's head. `knows`: the highest feature level of this version.
 
-    def __init__(self, log: Log, committed: Committed, random: Random, nonces: Random) -> None:
+    Attributes: `active`, whether this node leads, with everything committed applied; `voter_levels`, the highest
+    feature level that each voter has told of, None for one that did not when it was asked.
+    """
+
+    def __init__(
+        self, log: Log, committed: Committed, random: Random, nonces: Random, *, knows: int = FEATURE_LEVEL
+    ) -> None:
         self.active = False
+        self.voter_levels: Mapping[int, int | None] = {}
+        self._knows = knows
         self._nonces = nonces
         self._log = log
         self._committed = committed
@@ -97,7 +106,7 @@ class Leader:
         self.active = True
         self._committed.following = False
         if not self.state.feature_level:
-            self._append([GuardianLevelRecord(feature_level=FEATURE_LEVEL)], now_ms)
+            self._append([GuardianLevelRecord(feature_level=self._knows)], now_ms)
 
     def control_appended(self, last_offset: int, epoch: int) -> None:
         """The quorum has appended a batch of its own."""
@@ -133,14 +142,16 @@ class Leader:
         if refused is not None:
             answered(refused, now_ms)
             return
-        decided = permitted.decide(Known(self.state, sight, wall_ms, self._nonces.randbytes), call, self._new_id)
+        known = Known(
+            self.state, sight, wall_ms, self._nonces.randbytes, knows=self._knows, voter_levels=self.voter_levels
+        )
+        decided = permitted.decide(known, call, self._new_id)
         reply = decided.reply
         if decided.records:
             try:
                 self._append(decided.records, now_ms)
             except (RequestError, StorageError) as error:
-                status = calls.TOO_LARGE if isinstance(error, RequestError) else calls.NO_STORAGE
-                answered(refusal(status, str(error)), now_ms)
+                answered(refusal(status_of(error), str(error)), now_ms)
                 return
         elif not self._appended:
             answered(reply if holds_lease else refusal(calls.UNAVAILABLE, NOT_LEADING), now_ms)
@@ -156,7 +167,7 @@ class Leader:
             try:
                 self._append(records, now_ms)
             except (RequestError, StorageError) as error:
-                refused = refusal(calls.TOO_LARGE, str(error))
+                refused = refusal(status_of(error), str(error))
         if refused is not None or not self._appended:
             answered(refused or DONE, now_ms)
         else:
@@ -174,12 +185,19 @@ class Leader:
 
     def _append(self, records: Sequence[GuardianRecord], now_ms: int) -> None:
         """Replays and appends a batch. Raises RequestError or StorageError, and has done nothing then."""
+        needed, level = needed_level(records), self.state.feature_level
+        if needed > level and level:
+            raise RequestError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"this needs feature level {needed}, and the log is at {level}: upgrade every node, "
+                "then run `penstock guardian upgrade`",
+            )
         log = self._log
         batch = BatchBuilder(base_offset=log.next_offset, leader_epoch=log.epoch)
         for value in encode_records(records):
             batch.append(now_ms, None, value)
         log.check_append(batch.size_bytes)
-        state = replay(self.state, records)
+        state = replay(self.state, records, knows=self._knows)
         self._appended.append(Appended(batch.base_offset + batch.record_count - 1, log.epoch, state))
         log.append(batch, now_ms)
 
@@ -196,3 +214,10 @@ class Leader:
             tell()
         except Exception as error:
             self._log.bug("a change that was made", error)
+
+
+def status_of(error: RequestError | StorageError) -> int:
+    """The status that says why a batch is not appended."""
+    if isinstance(error, StorageError):
+        return calls.NO_STORAGE
+    return calls.CONFLICT if error.code == ErrorCode.UNSUPPORTED_VERSION else calls.TOO_LARGE

@@ -22,6 +22,7 @@ from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
 from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Reach
+from penstock.guardian.core.records import FEATURE_LEVEL
 from penstock.guardian.core.sampler import Sampler
 from penstock.guardian.core.sight import Sight
 from penstock.guardian.core.work.executor import Executor
@@ -75,7 +76,8 @@ class GuardianNode(NodeMachine):
         settings: the node's. directory: the one at `penstock.guardian.data.dir`. random: all randomness of the node.
         bug: gets errors that should never happen; by default they are logged. work_ms: a clock, in ms, that measures
         the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins and tokens, which
-        nobody outside may guess. plugged: see there.
+        nobody outside may guess. plugged: see there. knows: its highest feature level; lower for one that is to be old.
+        level, if it is to be that of an older version.
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
@@ -94,7 +96,9 @@ class GuardianNode(NodeMachine):
         wall: WallTime | None = None,
         nonces: Random | None = None,
         plugged: Plugged = NOTHING_PLUGGED,
+        knows: int = FEATURE_LEVEL,
     ) -> None:
+        self.knows = knows
         self.guardian_settings = settings
         node_settings = settings.node
         state = self.state = NodeState(node_settings, directory)
@@ -193,6 +197,7 @@ class GuardianNode(NodeMachine):
                 random=scheduler.random,
                 nonces=self._nonces,
                 wall=scheduler.wall,
+                knows=self.knows,
             )
             self.front = Front(
                 self.quorum,
@@ -200,6 +205,7 @@ class GuardianNode(NodeMachine):
                 self.sight,
                 scheduler.wall,
                 timeout_ms=settings.penstock_guardian_request_timeout_ms,
+                knows=self.knows,
             )
             sampler = Sampler(
                 self.sight,

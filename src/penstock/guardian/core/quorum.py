@@ -15,6 +15,7 @@ from penstock.guardian.core.committed import Committed
 from penstock.guardian.core.identity import GuardianIdentity
 from penstock.guardian.core.leader import Leader
 from penstock.guardian.core.lease import Lease
+from penstock.guardian.core.records import FEATURE_LEVEL
 from penstock.guardian.core.state import GuardianState
 from penstock.log.disk import Disk
 from penstock.node.replicated_log import LogObserver, ReplicatedLog, Send
@@ -70,13 +71,16 @@ class GuardianQuorum(ReplicatedLog):
         random: Random,
         nonces: Random,
         wall: WallTime,
+        knows: int = FEATURE_LEVEL,
     ) -> None:
-        """`disk` is the blocking disk of the directory with this identity; `call` is that of `node.quorum_calls`."""
+        """`disk` is the blocking disk of the directory with this identity; `call` is that of `node.quorum_calls`;
+        `knows`: the highest feature level of this version.
+        """
         local = ReplicaKey(settings.penstock_guardian_node_id, identity.directory_id)
         super().__init__(local, disk, observer, call=call, cluster_id=identity.guardian_id, random=random, wall=wall)
         self.settings = settings
-        self.committed_part = Committed(settings.penstock_guardian_snapshot_bytes, wall)
-        self.leader = Leader(self, self.committed_part, random, nonces)
+        self.committed_part = Committed(settings.penstock_guardian_snapshot_bytes, wall, knows=knows)
+        self.leader = Leader(self, self.committed_part, random, nonces, knows=knows)
         self.lease = Lease(settings.lease_ms, wall)
         self._claiming = False
         self._fresh_ms: int | None = None

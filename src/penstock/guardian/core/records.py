@@ -1,8 +1,8 @@
 """Records of Guardian's log: framed as Kafka frames metadata records (KIP-631), with keys of their own.
 
 Every change is one batch: a GuardianCommandRecord, which says who asked for what, and the records of the change. The
-first batch of a log sets the feature level, at which all records are written. A node that finds a higher level, or a
-record that it does not know, was not upgraded before the others went on: it stops and says so.
+first batch of a log sets the feature level, which says what records there may be. A node that finds a higher level, or
+a record that it does not know, was not upgraded before the others went on: it stops and says so.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from penstock.protocol.record_frames import decode_metadata_record, encode_metad
 from penstock.raft.topic import GUARDIAN
 
 PACKAGE = "guardian"
-FEATURE_LEVEL = 1
-"""The highest feature level that this version knows, and the one that a new log gets."""
+FEATURE_LEVEL = 2
+"""The highest feature level that this version knows, and the one that a new log gets: see `guardian.core.levels`."""
 VERSION = 0
 
 GuardianRecord = (

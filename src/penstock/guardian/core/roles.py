@@ -50,6 +50,7 @@ RULES: Mapping[str, Mapping[str, Need]] = {
     "/v1/decisions": SEEN,
     "/v1/alarms": {"GET": VIEW, "PATCH": OPERATE},
     "/v1/audit": {"GET": AUDIT},
+    "/v1/feature": SEEN,
     "/v1/users": {},
     "/v1/tokens": {},
 }

@@ -97,9 +97,16 @@ class GuardianState:
 EMPTY = GuardianState()
 
 
-def replay(state: GuardianState, records: Iterable[GuardianRecord]) -> GuardianState:
-    """The state after these records. Raises StorageError for what this version cannot follow."""
+def replay(state: GuardianState, records: Iterable[GuardianRecord], *, knows: int = FEATURE_LEVEL) -> GuardianState:
+    """The state after these records. `knows`: the highest feature level of this version. Raises StorageError for what
+    it cannot follow.
+    """
     for record in records:
+        if isinstance(record, GuardianLevelRecord) and record.feature_level > knows:
+            raise StorageError(
+                f"Guardian's log is at feature level {record.feature_level}, this version knows {knows}: "
+                "upgrade this node before it goes on"
+            )
         state = replay_one(state, record)
     return state
 
@@ -107,11 +114,6 @@ def replay(state: GuardianState, records: Iterable[GuardianRecord]) -> GuardianS
 def replay_one(state: GuardianState, record: GuardianRecord) -> GuardianState:
     """The state after one record."""
     if isinstance(record, GuardianLevelRecord):
-        if record.feature_level > FEATURE_LEVEL:
-            raise StorageError(
-                f"Guardian's log is at feature level {record.feature_level}, this version knows {FEATURE_LEVEL}: "
-                "upgrade this node before it goes on"
-            )
         return replace(state, feature_level=record.feature_level)
     if isinstance(record, GuardianCommandRecord):
         return replace(state, commands=remembered(state.commands, command_of(record)))
