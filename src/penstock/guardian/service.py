@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from penstock.config.guardian import LISTENER, GuardianSettings
 from penstock.errors import ConfigError, StorageError
 from penstock.events import events
-from penstock.guardian.core.alarms.metrics import alarm_samples
+from penstock.guardian.core.alarms.metrics import alarm_samples, canary_samples
 from penstock.guardian.core.identity import GuardianIdentity, format_directory
 from penstock.guardian.core.node import GuardianNode
 from penstock.log.directory import LogDirectory
@@ -191,6 +191,7 @@ class GuardianServer:
         if age_ms is not None:
             yield Sample("penstock_guardian_age_seconds", GAUGE, "How old the state is at most.", age_ms / 1000)
         yield from alarm_samples(state, node.sight)
+        yield from canary_samples(state, node.sight)
         yield from node.bugs.samples()
         yield from shell_samples(self.shell)
         if self._tls is not None:

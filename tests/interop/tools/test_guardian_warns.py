@@ -5,7 +5,9 @@ what it does, and what it leaves to people.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 from interop.tools.three_nodes import KafkaCluster
 from support.guardian_process import Guardian
-from support.processes import Cluster, wait_until
+from support.processes import Cluster, free_ports, wait_until
 from support.three_nodes import three_racks
 
 from penstock.cli.main import main
@@ -30,6 +32,7 @@ SETTINGS = {
     "sample.interval.ms": "500",
     "alarm.confirm.ms": str(round(CONFIRM_S * 1000)),
     "heal.delay.ms": str(round(DELAY_S * 1000)),
+    "canary.interval.ms": "500",
 }
 PARTITIONS = 9
 
@@ -37,6 +40,8 @@ PARTITIONS = 9
 @pytest.fixture
 def guardian(tmp_path: Path) -> Iterator[Guardian]:
     found = Guardian(tmp_path, nodes=1, **SETTINGS)
+    with found.file(1).open("a") as file:
+        file.write(f"penstock.metrics.listener=127.0.0.1:{free_ports(1)[0]}\n")
     found.format()
     found.start(1)
     yield found
@@ -67,6 +72,21 @@ def replicas_of(cluster: Cluster | KafkaCluster) -> dict[int, int]:
     return asyncio.run(ask())
 
 
+def check_canaries(guardian: Guardian, *brokers: int) -> None:
+    """All of these brokers are measured, and only they."""
+    address = guardian.file(1).read_text().rpartition("=")[2].strip()
+
+    def measured() -> dict[int, float]:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        pattern = r'penstock_guardian_canary_seconds\{cluster="clicks",broker="(\d)",quantile="0.99"\} (\S+)'
+        return {int(broker): float(seconds) for broker, seconds in re.findall(pattern, text)}
+
+    wait_until(lambda: sorted(measured()) == list(brokers), "all brokers are measured", 20)
+    assert all(0 < seconds < 2 for seconds in measured().values())
+    print(f"canaries, p99 in s: {measured()}")
+
+
 def check_warnings(guardian: Guardian, cluster: Cluster | KafkaCluster) -> None:
     """Kills node 3, and starts it again."""
     create = ["topics", "create", "t", "--partitions", str(PARTITIONS), "--replication-factor", "2"]
@@ -75,6 +95,7 @@ def check_warnings(guardian: Guardian, cluster: Cluster | KafkaCluster) -> None:
     guardian.said("heal", "--cluster", "clicks", "advise")
     time.sleep(CONFIRM_S)
     assert not alarms(guardian), "nothing is wrong yet"
+    check_canaries(guardian, 1, 2, 3)
 
     cluster.kill(3)
     began_s = time.monotonic()

@@ -78,3 +78,5 @@ GUARDIAN_PINGS_MAX = 20
 """Dead brokers of a cluster that are called at once; with more of them nothing is done anyway."""
 GUARDIAN_EVACUATED_MAX = 10_000
 """Replicas that one evacuation moves; it says how many it leaves."""
+GUARDIAN_CANARY_LATENCIES_MAX = 60
+"""Latencies of a broker's canary that are kept; the oldest are forgotten."""

@@ -22,7 +22,7 @@ from penstock.guardian.core.alarms.census import PartitionKey
 from penstock.guardian.core.alarms.dead_disks import lying_in
 from penstock.guardian.core.alarms.finding import Subject
 from penstock.guardian.core.limits import GUARDIAN_EVACUATED_MAX
-from penstock.guardian.core.sight import ClusterSight, SeenPartition
+from penstock.guardian.core.sight import CANARY_TOPIC, ClusterSight, SeenPartition
 from penstock.guardian.core.state import Cluster, GuardianState
 
 VERSION = 1
@@ -176,7 +176,7 @@ def affected_by(seen: ClusterSight, subject: Subject) -> Iterator[SeenPartition]
     """
     here = dict.fromkeys(lying_in_subject(seen, subject))
     held = seen.on_broker.get(subject.broker, {})
-    for topic in seen.topics.values():
+    for topic in [each for each in seen.topics.values() if each.name != CANARY_TOPIC]:
         for each in topic.partitions:
             if subject.broker not in each.replicas:
                 continue
