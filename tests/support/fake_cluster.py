@@ -43,6 +43,7 @@ class Part:
     leader: int
     target: list[int] | None = None
     done_ms: int = 0
+    full_ms: int = 0
     directories: dict[int, str] = field(default_factory=dict)
     futures: dict[int, tuple[str, int]] = field(default_factory=dict)
 
@@ -57,7 +58,8 @@ class FakeCluster:
     Attributes:
         alive: brokers. configs: by resource type, name and config. begun: by partition, how many reassignments and
             copies between directories have begun. elections: likewise. copies_ms: how long a copy takes.
-        most: of moves at once, in all and to each broker.
+        most: of moves at once, in all and to each broker. thin_ms: for how long at most replicas had not been in sync
+            when a reassignment began.
     """
 
     def __init__(self, brokers: int = 4, *, copies_ms: int = 3_000, min_isr: int = 1) -> None:
@@ -73,7 +75,7 @@ class FakeCluster:
         self.elections: Counter[tuple[str, int]] = Counter()
         self.refuse: dict[tuple[str, int], ErrorCode] = {}
         self.most: Counter[str | int] = Counter()
-        self.thinnest = 99
+        self.thin_ms = 0
         self.asked: Counter[str] = Counter()
 
     def add(self, name: str, *replicas: list[int]) -> None:
@@ -122,6 +124,8 @@ class FakeCluster:
                 part.directories[broker] = self.hints.pop((name, index, broker), "/a")
             part.directories = {each: part.directories[each] for each in part.target}
             part.replicas, part.in_sync, part.target = list(part.target), list(part.target), None
+        if len(part.in_sync) == len(part.replicas):
+            part.full_ms = self.now_ms
         if part.leader not in part.in_sync or part.leader not in part.replicas or part.leader not in self.alive:
             alive = [each for each in part.replicas if each in part.in_sync and each in self.alive]
             part.leader = alive[0] if alive else -1
@@ -220,7 +224,7 @@ class FakeCluster:
         if sorted(replicas) == sorted(part.replicas):
             part.replicas, part.target = list(replicas), None
             return ErrorCode.NONE
-        self.thinnest = min(self.thinnest, len(part.in_sync) - len(part.replicas))
+        self.thin_ms = max(self.thin_ms, self.now_ms - part.full_ms)
         part.target, part.done_ms = list(replicas), self.now_ms + self.copies_ms
         self.begun[topic, index] += 1
         return ErrorCode.NONE

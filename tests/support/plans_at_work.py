@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
 from uuid import UUID
@@ -23,10 +23,20 @@ from penstock.guardian.core.state import EMPTY, GuardianState, replay, snapshot_
 from penstock.guardian.core.work.executor import Executor
 from penstock.guardian.core.work.plans import ENDED_PLANS, Move, Plan
 from penstock.node.bugs import Bugs
+from penstock.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from penstock.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from penstock.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from penstock.records.wall import WallTime
 from support.fake_cluster import FakeCluster
 
 NAME = "clicks"
+ACTS = (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
 STEP_MS = 10
 
 
@@ -38,13 +48,14 @@ class Node:
     state: GuardianState
     leads: bool = True
     lease: bool = True
+    appended: list[tuple[list[bytes], GuardianState]] = field(default_factory=list)
 
 
 class AtWork:
     """See the module's head.
 
-    Attributes: `cluster`; `state`, what is committed; `log`, all records that are; `unsafe`, acts that were sent for
-    moves whose intent was not committed.
+    Attributes: `cluster`; `state`, what is committed; `log`, all records that are; `wrongs`, acts that were sent
+    without the lease, or for moves whose intent was not committed.
     """
 
     def __init__(self, cluster: FakeCluster, seed: int = 1, *, mode: str = "advise", lost: float = 0.0) -> None:
@@ -55,6 +66,7 @@ class AtWork:
         self.log: list[bytes] = []
         self.lost = lost
         self.bugs: list[Exception] = []
+        self.wrongs: list[str] = []
         self.sight = Sight()
         self.ids = 0
         self.events: list[tuple[int, int, Callable[[], None]]] = []
@@ -79,7 +91,8 @@ class AtWork:
         if not call.changes:
             return answering.read(known, call)
         change = answering.decide(known, call, lambda: UUID(int=self.random.getrandbits(128), version=4))
-        self.write(self.node, change.records)
+        self.append(self.node, change.records)
+        self.commit(self.node)
         return change.reply
 
     def submit(self, plan: dict[str, Any], **more: Any) -> int:
@@ -99,14 +112,20 @@ class AtWork:
 
     # The log
 
-    def write(self, node: Node, records: Sequence[GuardianRecord]) -> bool:
-        """Commits at once."""
-        if not node.leads:
-            return False
+    def append(self, node: Node, records: Sequence[GuardianRecord]) -> None:
+        """Appends to the log of a node, which replays at once."""
         values = encode_records(records)
-        self.log += values
-        self.state = node.state = replay(node.state, decode_records(values))
-        return True
+        node.state = replay(node.state, decode_records(values))
+        node.appended.append((values, node.state))
+
+    def commit(self, node: Node) -> bool:
+        """Commits what a node has appended, if it still leads."""
+        if node.leads:
+            for values, state in node.appended:
+                self.log += values
+                self.state = state
+            node.appended.clear()
+        return node.leads
 
     def _new_node(self) -> Node:
         holder: list[Node] = []
@@ -128,8 +147,10 @@ class AtWork:
                 return holder[0].state
 
             def write(self, records: Any, answered: Callable[[Reply, int], None], now_ms: int) -> None:
+                bench.append(holder[0], records)
+
                 def commit() -> None:
-                    done = bench.write(holder[0], records)
+                    done = bench.commit(holder[0])
                     answered(Reply(OK if done else UNAVAILABLE, {}), bench.now_ms)
 
                 bench.after(bench.random.randrange(1, 20), commit)
@@ -138,6 +159,7 @@ class AtWork:
             """Reach, to the fake cluster."""
 
             def ask(self, cluster: Any, broker: int, message: Any, ended: Any, now_ms: int, **_: Any) -> None:
+                bench._check(holder[0], message)
                 bench._send(broker, message, ended)
 
             def knows(self, cluster: Any, broker: int) -> bool:
@@ -165,6 +187,20 @@ class AtWork:
     def after(self, delay_ms: int, what: Callable[[], None]) -> None:
         self.count += 1
         heapq.heappush(self.events, (self.now_ms + delay_ms, self.count, what))
+
+    def _check(self, node: Node, message: Any) -> None:
+        """Whether a request may be sent."""
+        if not isinstance(message, ACTS):
+            return
+        if not (node.leads and node.lease):
+            self.wrongs.append(f"{type(message).__name__} without the lease")
+        if isinstance(message, AlterPartitionReassignmentsRequest):
+            states = {move.key: move.state for plan in self.state.work.worked_plans() for move in plan.moves}
+            for topic in message.topics:
+                for each in topic.partitions:
+                    state = states.get((topic.name, each.partition_index))
+                    if state not in (("cancelling",) if each.replicas is None else ("submitted", "copying")):
+                        self.wrongs.append(f"{topic.name}-{each.partition_index} is asked for when it is {state}")
 
     def _send(self, broker: int, message: Any, ended: Any) -> None:
         there, back = self.random.randrange(1, 30), self.random.randrange(1, 30)
@@ -198,6 +234,7 @@ class AtWork:
         """Runs until a plan has ended."""
         ended = self.run(duration_ms, lambda: self.plan(number).state in ENDED_PLANS)
         assert not self.bugs, self.bugs
+        assert not self.wrongs, self.wrongs
         states = [(each.state, each.reason) for each in self.moves(number)]
         assert ended, (self.plan(number).state, states, self.state.work.limits)
         restored = replay(EMPTY, decode_records(encode_records(snapshot_records(self.state))))

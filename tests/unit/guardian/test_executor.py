@@ -314,7 +314,7 @@ def test_whoever_leads_nothing_is_done_twice(cluster: FakeCluster, seed: int) ->
     assert set(cluster.begun.values()) == {1}
     assert cluster.most["all"] <= 3
     assert cluster.most[4] <= 2
-    assert cluster.thinnest >= 0
+    assert cluster.thin_ms < 300
     assert cluster.configs == {}
 
 

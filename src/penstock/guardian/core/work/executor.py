@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from penstock.errors import ErrorCode
 from penstock.guardian.core.calls import OK
 from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Ended, Reach
@@ -29,6 +28,8 @@ CHANNEL = "plans"
 """The executor's requests to a broker leave in the order in which they were made."""
 LOOKED_AFTER_MS = 200
 """How often it is looked whether a cluster has come to have something to do."""
+LEASE_RETRY_MS = 100
+"""When a leader without the lease finds out again whether it holds it."""
 
 
 class Running:
@@ -68,10 +69,13 @@ class Executor:
         if self._looked_ms is None or now_ms - self._looked_ms >= LOOKED_AFTER_MS:
             self._looked_ms = now_ms
             self._look_after(now_ms)
+        due = [each for each in self.running.values() if each.round is None and now_ms >= each.next_ms]
         if self.may_act(now_ms):
-            for each in list(self.running.values()):
-                if each.round is None and now_ms >= each.next_ms:
-                    self._begin(each, now_ms)
+            for each in due:
+                self._begin(each, now_ms)
+        else:
+            for each in due:
+                each.next_ms = now_ms + LEASE_RETRY_MS
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called."""
@@ -190,4 +194,4 @@ class Executor:
 
 def usable(answer: Message | None) -> Message | None:
     """An answer that says something: one that says as a whole that it cannot be given is none."""
-    return None if answer is not None and getattr(answer, "error_code", ErrorCode.NONE) else answer
+    return None if answer is not None and getattr(answer, "error_code", 0) else answer

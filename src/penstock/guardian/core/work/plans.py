@@ -102,7 +102,7 @@ class Move:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Its partition."""
+        """The partition that it moves."""
         return self.topic, self.partition
 
     @property

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from penstock.guardian.core.work.admission import named
+from penstock.guardian.core.work.admission import named, state_obstacle
 from penstock.guardian.core.work.looks import Look
 from penstock.guardian.core.work.plans import (
     CANCELLED,
@@ -30,6 +30,7 @@ from penstock.guardian.core.work.plans import (
     SUBMITTED,
     SUPERSEDED,
     VERIFIED,
+    WAITING,
     WAITING_MOVES,
     Move,
     Plan,
@@ -130,6 +131,9 @@ def next_of_copying(plan: Plan, move: Move, look: Look, place: str, dead: Collec
         return Next(CANCELLED, f"{move.name} is on {where} now: somebody else has moved it", lasting=True)
     if place == BEFORE and move.state == COPYING and (move.adding or move.removing):
         return Next(CANCELLED, f"somebody else has cancelled the reassignment of {move.name}", lasting=True)
+    if place == BEFORE and move.state == SUBMITTED:
+        in_the_way = state_obstacle(plan, move, look)
+        return Next(WAITING, in_the_way.sentence, lasting=True) if in_the_way is not None else None
     return None
 
 

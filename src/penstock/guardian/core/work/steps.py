@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from uuid import UUID
 
 from penstock.guardian.core.reach import Ended
 from penstock.guardian.core.state import Cluster, GuardianState
+from penstock.guardian.core.work.plans import Plan
 from penstock.guardian.core.work.replaying import WorkRecord
 from penstock.protocol.message import Message
 
@@ -53,3 +55,28 @@ class Write:
 
 
 Round = Generator[Ask | Write, Any, Any]
+
+
+class Working(Protocol):
+    """What a part of a round uses of its worker.
+
+    Attributes: `id`, of the cluster; `now_ms`, of the present step; `changed`, whether the round has changed anything.
+    """
+
+    host: Host
+    id: UUID
+    now_ms: int
+    changed: bool
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def auto_rate_bytes(self) -> int:
+        """Bytes a second of copies whose plan leaves that to Guardian."""
+
+    def plans(self) -> list[Plan]:
+        """Plans of the cluster that are worked at."""
+
+    def write(self, records: Iterable[WorkRecord]) -> Round:
+        """Writes records, if there are any, and waits until they are committed."""

@@ -7,18 +7,15 @@ has been found clean for a while; until then its limit stays in the log.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from penstock.guardian.core.reach import ANY
 from penstock.guardian.core.work import looks, throttles
 from penstock.guardian.core.work.looks import Look
 from penstock.guardian.core.work.plans import BROKER, IN_PLACE, INTENDED, TOPIC, Limit, Move, Plan
 from penstock.guardian.core.work.replaying import WorkRecord, limit_record, removal_record
-from penstock.guardian.core.work.steps import Ask, Round
+from penstock.guardian.core.work.steps import Ask, Round, Working
 from penstock.guardian.core.work.throttles import Change, Place, Present
-
-if TYPE_CHECKING:
-    from penstock.guardian.core.work.worker import Worker
+from penstock.protocol.message import Message
 
 CLEAN_MS = 3_000
 """How long a config must be found without Guardian's part before that is believed."""
@@ -27,7 +24,7 @@ CLEAN_MS = 3_000
 class Throttling:
     """See the module's head."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Working) -> None:
         self._worker = worker
         self._set_ms: dict[Place, int] = {}
         self._clean_ms: dict[Place, int] = {}
@@ -37,12 +34,12 @@ class Throttling:
 
     def _wanted(self, more: Iterable[tuple[Plan, Move]] = ()) -> dict[Place, str]:
         moves = [*throttles.copying(self._worker.plans()), *more]
-        return throttles.wanted_limits(moves, self._worker.budget.rate_bytes)
+        return throttles.wanted_limits(moves, self._worker.auto_rate_bytes)
 
     def holds(self, plan: Plan, move: Move) -> bool:
         """Whether all throttles that a move wants are in place."""
         limits = self._limits()
-        for place, wanted in throttles.wanted_limits([(plan, move)], self._worker.budget.rate_bytes).items():
+        for place, wanted in throttles.wanted_limits([(plan, move)], self._worker.auto_rate_bytes).items():
             limit = limits.get(place)
             if limit is None or limit.state != IN_PLACE:
                 return False
@@ -128,7 +125,8 @@ class Throttling:
         """How configs are now, and what is not there any more. A broker is asked for its own."""
         present: dict[Place, Present] = {}
         gone: set[str] = set()
-        kinds, calls = [], []
+        kinds: list[str] = []
+        calls: list[tuple[int, Message]] = []
         by_resource = throttles.by_resource(places)
         topics = [name for kind, name in by_resource if kind == TOPIC]
         if topics:

@@ -97,6 +97,10 @@ class Worker:
     def cluster(self) -> Cluster:
         return self.host.state.clusters[self.id]
 
+    @property
+    def auto_rate_bytes(self) -> int:
+        return self.budget.rate_bytes
+
     def plans(self) -> list[Plan]:
         """Plans of the cluster that are worked at."""
         return list(self.host.state.work.worked_plans(self.id))
@@ -168,7 +172,8 @@ class Worker:
         look = Look()
         look.take_reassignments(answers[0])
         look.take_metadata(answers[1])
-        yield from self._look_at_settings(look, [move.topic for _, move in candidates if move.adding or move.removing])
+        beginning = (*candidates, *((plan, move) for plan, move in flying if move.state == SUBMITTED))
+        yield from self._look_at_settings(look, [move.topic for _, move in beginning if move.adding or move.removing])
         yield from self._look_at_directories(look, moves)
         return look
 
@@ -302,7 +307,11 @@ class Worker:
 
     def _reassign(self, look: Look, flying: list[tuple[Plan, Move]], waiting: set[tuple[str, int]]) -> Round:
         """Reassigns, and takes reassignments back."""
-        asked = [(plan, move) for plan, move in flying if acts.to_reassign(move, look) and move.key not in waiting]
+        asked = [
+            (plan, move)
+            for plan, move in flying
+            if acts.to_reassign(move, look) and move.key not in waiting and state_obstacle(plan, move, look) is None
+        ]
         back = [(plan, move) for plan, move in flying if acts.to_cancel(move, look)]
         asked = [(plan, move) for plan, move in asked if look.partitions[move.key].replicas != move.target]
         if not asked and not back:
