@@ -33,6 +33,12 @@ from penstock.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from penstock.protocol.messages.list_offsets_request import ListOffsetsRequest
+from penstock.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from penstock.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.list_partition_reassignments_response import (
     ListPartitionReassignmentsResponse,
@@ -62,6 +68,7 @@ class FakeCluster:
     brokers: list[int]
     topics: dict[str, list[list[int]]]
     sizes: dict[tuple[str, int], int] = field(default_factory=dict)
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
     changing: dict[tuple[str, int], tuple[list[int], list[int]]] = field(default_factory=dict)
     min_insync: dict[str, str] = field(default_factory=dict)
     lies: dict[tuple[type[Message], int], Callable[[Any], Message | str | None]] = field(default_factory=dict)
@@ -143,6 +150,23 @@ class FakeCluster:
         )
         return DescribeLogDirsResponse(results=[directory])
 
+    def _ListOffsetsRequest(self, broker: int, request: ListOffsetsRequest) -> Message:  # noqa: N802
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        ListOffsetsPartitionResponse(
+                            partition_index=each.partition_index,
+                            offset=self.ends.get((topic.name, each.partition_index), 0),
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
     def _DescribeConfigsRequest(self, broker: int, request: DescribeConfigsRequest) -> Message:  # noqa: N802
         return DescribeConfigsResponse(
             results=[
@@ -190,7 +214,7 @@ class FakeClusters:
     def add(self, name: str, brokers: int = 3, topics: dict[str, list[list[int]]] | None = None, **more: Any) -> Any:
         """Registers a cluster; it is made up of brokers 1, 2, ... and topics: the replicas of each partition."""
         more.setdefault("kafka_id", f"id-{name}")
-        found = FakeCluster(brokers=list(range(1, brokers + 1)), topics=topics or {}, **more)
+        found = FakeCluster(brokers=list(range(1, brokers + 1)), topics=dict(topics or {}), **more)
         number = self.names[name] = UUID(int=100 + len(self.names))
         self.clusters[number] = found
         registered = Cluster(number, name, "kafka", (f"{name}:9092",))

@@ -8,15 +8,18 @@
 A Guardian node takes part in a quorum of its own, by the same code as a controller. So `node` is what these settings
 come to for that code: the settings of a controller on one listener, GUARDIAN. Settings of Kafka's that say how a
 listener is secured (`ssl.*`, `sasl.*`, `authorizer.class.name`, `super.users`) or what connections may use are taken
-over under their own names; those that follow from Guardian's are refused. An unknown name is an error.
+over under their own names; those that follow from Guardian's are refused. An unknown name is an error. How the node
+logs in to registered clusters is said by `penstock.guardian.credentials.*` (`config.guardian_credentials`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from penstock.config.broker.network import SECURITY_PROTOCOLS
+from penstock.config.guardian_credentials import CREDENTIALS, Credentials, entries_of, read_credentials
 from penstock.config.listeners import VOTER, bracketed, split_address
 from penstock.config.nearest import did_you_mean
 from penstock.config.server import Settings, located
@@ -41,10 +44,12 @@ tried anew is made sooner than one that has waited for longer and longer.
 class GuardianSettings(Group):
     """Settings of one Guardian node. Make them with `from_properties`.
 
-    Attributes: `node`, what they come to for the code that every node shares.
+    Attributes: `node`, what they come to for the code that every node shares. `credentials`, how this node logs in to
+    registered clusters, by name.
     """
 
     node: Settings
+    credentials: Mapping[str, Credentials]
 
     penstock_guardian_node_id = Setting(
         f"{PREFIX}node.id", INT, default=-1, at_least=0, also=(-1,), required=True
@@ -129,19 +134,28 @@ class GuardianSettings(Group):
             try:
                 if name in declared:
                     values[declared[name].attribute] = declared[name].parse(text)
+                elif name.startswith(CREDENTIALS):
+                    entries_of({name: text})
                 else:
                     check_name(name, declared)
             except ConfigError as wrong:
                 problems.append(located(wrong, properties, [name]))
         settings = cls(values)
+        try:
+            credentials = settings.__dict__["credentials"] = read_credentials(properties)
+        except ConfigError as wrong:
+            problems = problems or [wrong]
         if not problems:
             problems = [located(wrong, properties, [PREFIX + "voters"]) for wrong in settings._contradictions()]
         if problems:
             raise problems[0] if len(problems) == 1 else ConfigErrors(problems)
-        others = {name: text for name, text in properties.items() if name not in declared}
+        others = {
+            name: text for name, text in properties.items() if name not in declared and not name.startswith(CREDENTIALS)
+        }
         patience = dict.fromkeys(SETUP_TIMEOUTS, str(settings.penstock_guardian_request_timeout_ms))
         derived = settings._derived()
-        settings.__dict__["node"] = Settings.from_properties({**patience, **others, **derived}, strict=True)
+        node = Settings.from_properties({**patience, **others, **derived}, strict=True)
+        settings.__dict__["node"] = reaching(node, credentials.values())
         return settings
 
     @property
@@ -189,7 +203,12 @@ class GuardianSettings(Group):
             "node.id": str(self.penstock_guardian_node_id),
             "listeners": f"{LISTENER}://{bracketed(host)}:{port}",
             "controller.listener.names": LISTENER,
-            "listener.security.protocol.map": f"{LISTENER}:{self.penstock_guardian_security_protocol}",
+            "listener.security.protocol.map": ",".join(
+                [
+                    f"{LISTENER}:{self.penstock_guardian_security_protocol}",
+                    *(f"{each.listener}:{each.protocol}" for each in self.credentials.values()),
+                ]
+            ),
             "controller.quorum.voters": ",".join(self.penstock_guardian_voters),
             "log.dirs": self.penstock_guardian_data_dir,
             "controller.quorum.election.timeout.ms": str(self.penstock_guardian_election_timeout_ms),
@@ -197,7 +216,16 @@ class GuardianSettings(Group):
             "controller.quorum.fetch.timeout.ms": str(self.penstock_guardian_fetch_timeout_ms),
             "controller.quorum.request.timeout.ms": str(self.penstock_guardian_request_timeout_ms),
             "controller.quorum.retry.backoff.ms": str(self.penstock_guardian_retry_backoff_ms),
+            **{name: text for each in self.credentials.values() for name, text in each.properties().items()},
         }
+
+
+def reaching(node: Settings, credentials: Collection[Credentials]) -> Settings:
+    """The settings of a node that also dials registered clusters, and logs in there."""
+    logins = {each.listener: each.login for each in credentials if each.login is not None}
+    node.__dict__["sasl"] = replace(node.sasl, logins={**node.sasl.logins, **logins})
+    node.__dict__["dialled_listeners"] = tuple(each.listener for each in credentials)
+    return node
 
 
 def check_name(name: str, declared: Mapping[str, Setting[Any]]) -> None:

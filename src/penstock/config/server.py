@@ -58,6 +58,8 @@ class Settings(BrokerSettings):
     security_protocols: Mapping[str, str]
     prefixed: Prefixed
     sasl: Sasl
+    dialled_listeners: tuple[str, ...] = ()
+    """Listeners of others that this node dials, besides those of its own cluster."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], *, strict: bool = False) -> Settings:

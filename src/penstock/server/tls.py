@@ -307,7 +307,7 @@ class Tls:
 def names_with_tls(settings: Settings) -> Iterator[str]:
     """The listeners that this node has or connects to, and that are encrypted."""
     names = [each.listener for each in settings.listener_endpoints]
-    names += [name.upper() for name in settings.controller_listener_names]
+    names += [*(name.upper() for name in settings.controller_listener_names), *settings.dialled_listeners]
     yield from (name for name in dict.fromkeys(names) if settings.security_protocols.get(name) in WITH_TLS)
 
 

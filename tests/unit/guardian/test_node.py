@@ -241,3 +241,16 @@ def test_apis_of_brokers_are_not_served() -> None:
     assert 30_100 in served
     assert MetadataRequest.KEY not in served
     assert nodes.ask(MetadataRequest(), 9) is None
+
+
+def test_what_only_the_leader_sees_is_answered_by_it() -> None:
+    """It looks at a cluster that nobody can reach, and says why."""
+    nodes = Nodes(3).start()
+    nodes.call("POST", "/v1/clusters", CLICKS)
+    nodes.run(500)
+    leader_id = nodes.leader.node.node_id
+    for node_id in (1, 2, 3):
+        read = nodes.call("GET", "/v1/brokers?cluster=clicks", of=node_id)
+        assert (read.status, read.answered_by) == (200, leader_id)
+        assert "10.0.0.7:9092" in body_of(read)["failures"]["metadata"]
+        assert body_of(read)["age_ms"]["metadata"] is None

@@ -72,3 +72,63 @@ def test_what_is_missing_is_said_all_at_once() -> None:
     with pytest.raises(ConfigError) as refused:
         GuardianSettings.from_properties({})
     assert all(f"penstock.guardian.{name}" in str(refused.value) for name in ("node.id", "data.dir", "voters"))
+
+
+WEB = {
+    "penstock.guardian.credentials.web.security.protocol": "SASL_PLAINTEXT",
+    "penstock.guardian.credentials.web.sasl.mechanism": "SCRAM-SHA-512",
+    "penstock.guardian.credentials.web.sasl.jaas.config": (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="secret";'
+    ),
+    "penstock.guardian.credentials.plain.security.protocol": "PLAINTEXT",
+}
+WEB_JAAS = "penstock.guardian.credentials.web.sasl.jaas.config"
+
+
+def test_credentials_become_logins_at_listeners_of_others() -> None:
+    settings = GuardianSettings.from_properties({**RIGHT, **WEB})
+    web = settings.credentials["web"]
+    assert web.login is not None
+    assert (web.listener, web.protocol, web.login.user, web.login.password) == (
+        "CLUSTER-WEB", "SASL_PLAINTEXT", "ann", "secret"
+    )  # fmt: skip
+    assert settings.node.sasl.logins == {"CLUSTER-WEB": web.login}
+    assert settings.node.security_protocols["CLUSTER-WEB"] == "SASL_PLAINTEXT"
+    assert settings.node.dialled_listeners == ("CLUSTER-WEB", "CLUSTER-PLAIN")
+    assert "secret" not in repr(web)
+    assert [each.listener for each in settings.node.listener_endpoints] == ["GUARDIAN"], "it listens on no more"
+
+
+def test_tls_of_credentials_is_that_of_their_listener() -> None:
+    tls = {"penstock.guardian.credentials.shop.security.protocol": "SSL",
+           "penstock.guardian.credentials.shop.ssl.truststore.location": "/etc/shop.pem"}  # fmt: skip
+    node = GuardianSettings.from_properties({**RIGHT, **tls}).node
+    assert node.of_listener("CLUSTER-SHOP").ssl_truststore_location == "/etc/shop.pem"
+    assert node.of_listener("GUARDIAN").ssl_truststore_location is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"penstock.guardian.credentials.Web.security.protocol": "SSL"}, "must be small letters, digits"),
+        ({"penstock.guardian.credentials.web": "SSL"}, "unknown setting"),
+        ({"penstock.guardian.credentials.web.sasl.mechanizm": "PLAIN"}, "did you mean sasl.mechanism?"),
+        ({"penstock.guardian.credentials.web.ssl.trustore.location": "x"}, "did you mean ssl.truststore.location?"),
+        ({"penstock.guardian.credentials.web.node.id": "x"}, "unknown setting node.id"),
+        ({"penstock.guardian.credentials.web.security.protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
+        ({"penstock.guardian.credentials.web.security.protocol": "SSL"}, "does nothing"),
+        ({"penstock.guardian.credentials.web.sasl.mechanism": "PLAIN"}, "has the login module of SCRAM, not of PLAIN"),
+        ({"penstock.guardian.credentials.web.sasl.mechanism": "GSSAPI"}, "must be one of PLAIN, SCRAM-SHA-256"),
+        ({"penstock.guardian.credentials.new.security.protocol": "SASL_SSL"}, "new.sasl.mechanism is missing"),
+        ({WEB_JAAS: "secret-in-the-wrong-place"}, WEB_JAAS),
+        (
+            {WEB_JAAS: "org.apache.kafka.common.security.scram.ScramLoginModule required;"},
+            "needs username and password",
+        ),
+    ],
+)
+def test_bad_credentials_are_refused_without_showing_them(changes: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        GuardianSettings.from_properties({**RIGHT, **WEB, **changes})
+    assert said in str(refused.value)
+    assert "secret" not in str(refused.value)

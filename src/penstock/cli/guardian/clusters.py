@@ -64,6 +64,13 @@ def add_cluster_action(actions: Any, name: str, function: Any, summary: str) -> 
     """Adds one action on clusters, with the options that say where Guardian is."""
     parser = add_action(actions, name, run_cluster_action, summary)
     parser.set_defaults(function=run_cluster_action, cluster_function=function)
+    add_guardian(parser)
+    add_json(parser)
+    return parser
+
+
+def add_guardian(parser: Parser) -> None:
+    """Adds the options that say where Guardian is."""
     parser.add_argument(
         "--guardian",
         metavar="HOST:PORT",
@@ -72,8 +79,6 @@ def add_cluster_action(actions: Any, name: str, function: Any, summary: str) -> 
     )
     add_option(parser, "--timeout", "SECONDS", "how long to ask one node after the other", default=15.0, type=float)
     add_command_config(parser)
-    add_json(parser)
-    return parser
 
 
 def run_cluster_action(arguments: argparse.Namespace) -> int:

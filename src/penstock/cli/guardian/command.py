@@ -4,7 +4,8 @@ A Guardian is one, three or five nodes that keep one log; any of them answers. E
 own. Format its directory once, with the same id on all nodes, then start it.
 
 A model is a directory of Parquet files that says what each replica costs. A plan needs no cluster: it is made from a
-model, checked, and printed; `kafka-reassign-partitions` reads it.
+model, checked, and printed; `kafka-reassign-partitions` reads it. The model of a registered cluster is made from what
+Guardian sees of it.
 
 examples:
   penstock guardian format conf/guardian-1.properties --guardian-id 5L6g3nShT-eMCtK--X86sw
@@ -12,8 +13,11 @@ examples:
   penstock guardian clusters add clicks --bootstrap 10.0.0.7:9092 --kind kafka --idc north
   penstock guardian clusters set-mode clicks balance=advise
   penstock guardian clusters list --json
+  penstock guardian inventory clicks
   penstock guardian alarms --cluster clicks
   penstock guardian model check model/
+  penstock guardian model export --cluster clicks model/
+  penstock guardian plan --cluster clicks
   penstock guardian plan --model model/
   penstock guardian plan --model model/ --rules rules.json --json > plan.json
   penstock guardian plans submit plan.json --cluster clicks --rate 20M
@@ -27,7 +31,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import alarms, clusters, nodes, plans
+from penstock.cli.guardian import alarms, cluster_model, clusters, inventory, nodes, plans
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -41,20 +45,31 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = add_actions(parser)
     nodes.register(actions)
     clusters.register(actions)
+    inventory.register(actions)
     alarms.register(actions)
     plans.register(actions)
     register_plan(actions)
-    model = actions.add_parser("model", help="check a model", description="Check a model.")
+    model = actions.add_parser(
+        "model",
+        help="check a model, or write that of a cluster",
+        description="Check a model, or write that of a registered cluster.",
+    )
     below = model.add_subparsers(dest="model_action", metavar="ACTION", title="actions", required=True)
     register_check(below)
+    register_export(below)
 
 
 def register_plan(actions: Actions[argparse.ArgumentParser]) -> None:
     planning = add_action(actions, "plan", plan_action, "plan moves that even out the load of a model").examples(
         "penstock guardian plan --model model/",
+        "penstock guardian plan --cluster clicks --disk-rate 2e8",
         "penstock guardian plan --model model/ --rules rules.json --json > plan.json",
     )
-    add_option(planning, "--model", "DIR", "directory of the model's Parquet files", type=Path, required=True)
+    source = planning.add_mutually_exclusive_group(required=True)
+    source.add_argument("--model", metavar="DIR", type=Path, help="directory of the model's Parquet files")
+    source.add_argument("--cluster", metavar="NAME", help="a cluster that is registered with Guardian")
+    clusters.add_guardian(planning)
+    cluster_model.add_capacities(planning)
     add_option(planning, "--rules", "FILE", "JSON file of rules and goals", type=Path)
     add_option(planning, "--seed", "N", "where the search begins: the same seed gives the same plan", type=int,
                default=SEED)  # fmt: skip
@@ -68,6 +83,22 @@ def register_check(actions: Actions[argparse.ArgumentParser]) -> None:
     )
     check.add_argument("model", metavar="DIR", type=Path, help="directory of the model's Parquet files")
     add_json(check)
+
+
+def register_export(actions: Actions[argparse.ArgumentParser]) -> None:
+    export = add_action(actions, "export", export_action, "write the model of a registered cluster").examples(
+        "penstock guardian model export --cluster clicks model/"
+    )
+    export.add_argument("directory", metavar="DIR", type=Path, help="where the Parquet files go")
+    add_option(export, "--cluster", "NAME", "the cluster", required=True)
+    clusters.add_guardian(export)
+    cluster_model.add_capacities(export)
+    add_json(export)
+
+
+def export_action(arguments: argparse.Namespace) -> int:
+    check_modules("a model", MODULES, "guardian")
+    return cluster_model.export_model(arguments)
 
 
 def plan_action(arguments: argparse.Namespace) -> int:

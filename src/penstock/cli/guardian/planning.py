@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.cli.common import warn
+from penstock.cli.guardian.cluster_model import tables_of_cluster
 from penstock.cli.output import RED, counted, paint, print_table, size_text
 from penstock.errors import UsageError
-from penstock.guardian.model.reading import read_model
+from penstock.guardian.model.reading import model_of, read_model
 from penstock.guardian.model.rules_file import read_rules
 from penstock.guardian.plan.document import plan
 from penstock.guardian.plan.verifier import verify
@@ -24,7 +25,8 @@ def make_plan(arguments: argparse.Namespace) -> int:
     """Plans and prints; the exit code is 1 if a rule stays broken."""
     if not 0 <= arguments.seed < SEED_MAX:
         raise UsageError(f"--seed {arguments.seed}: it must be 0 to {SEED_MAX - 1}")
-    read = read_model(arguments.model)
+    of_cluster = arguments.cluster is not None
+    read = model_of(tables_of_cluster(arguments)) if of_cluster else read_model(arguments.model)
     if read.unused:
         warn(f"columns that mean nothing here: {', '.join(read.unused)}")
     rules = read_rules(arguments.rules, read.model)

@@ -8,6 +8,9 @@
 | `PATCH /v1/clusters/NAME` | set modes of it, by kind of action |
 | `DELETE /v1/clusters/NAME` | forget it |
 | `GET /v1/audit` | the latest changes, the newest first |
+| `GET /v1/brokers?cluster=NAME` | the brokers of a cluster, as the leader sees them; so `/v1/disks`, `/v1/topics` |
+| `GET /v1/topics/TOPIC?cluster=NAME` | the partitions of a topic |
+| `GET /v1/model?cluster=NAME` | what a model of a cluster is made of |
 | `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
 | `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
 | `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
@@ -39,16 +42,20 @@ from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
 from penstock.guardian.core.resources.alarms import AlarmList
 from penstock.guardian.core.resources.audit import Audit
+from penstock.guardian.core.resources.brokers import Brokers
 from penstock.guardian.core.resources.clusters import Clusters
 from penstock.guardian.core.resources.decisions import Decisions
+from penstock.guardian.core.resources.disks import Disks
 from penstock.guardian.core.resources.limits import Limits
+from penstock.guardian.core.resources.model import ModelOfCluster
 from penstock.guardian.core.resources.moves import Moves
 from penstock.guardian.core.resources.plans import Plans
+from penstock.guardian.core.resources.topics import Topics
 from penstock.guardian.core.state import Command, command_record
 
-RESOURCES: dict[str, Resource] = {
-    each.path: each for each in (Clusters(), Audit(), Plans(), Moves(), Limits(), Decisions(), AlarmList())
-}
+SEEN = (Brokers(), Disks(), ModelOfCluster(), Topics())
+DONE = (Plans(), Moves(), Limits(), Decisions(), AlarmList())
+RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit(), *SEEN, *DONE)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,12 @@ GUARDIAN_SETTINGS_PER_CALL = 500
 """Topics whose settings are asked for at once; the others are asked for after the answer."""
 GUARDIAN_DOUBTS_TOLD = 3
 """Things of an answer that are not believed and are named; of the others only the number is told."""
+GUARDIAN_ROWS_PER_ANSWER = 2_000
+"""Rows of one answer about what is seen; the others come on the next pages."""
+GUARDIAN_ENDS_PER_CALL = 5_000
+"""Partitions whose ends are asked for at once; the others are asked for after the answer."""
+GUARDIAN_WINDOWS_KEPT = 288
+"""Windows of five minutes that are kept for each partition, a day of them; older ones are forgotten."""
 GUARDIAN_FRESH_MS = 30_000
 """How old what was seen may be for an alarm to rest on it; what is older says nothing."""
 GUARDIAN_ALARMS_MAX = 1_000

@@ -57,16 +57,9 @@ class LookAtDisks(Look):
                 if looked_through >= GUARDIAN_SEEN_PER_STEP:
                     looked_through = 0
                     yield
-        rows.finish()
+        rows.finish(now_ms)
         self.watched.saw(self.part, now_ms, rows.doubts.text)
-        self._saw_all()
-
-    def _saw_all(self) -> None:
-        """The disks have been seen whole since the broker that was looked at longest ago was."""
-        seen = self.watched.seen
-        times_ms = [seen.seen_ms.get(of_broker(DISKS, broker)) for broker in seen.brokers]
-        if times_ms and None not in times_ms:
-            seen.seen_ms[DISKS] = min(each for each in times_ms if each is not None)
+        self.watched.saw_all(DISKS)
 
 
 class Rows:
@@ -114,13 +107,14 @@ class Rows:
         known = self._seen.replicas.get(place)
         self._replicas[place] = known if known is not None and known == found else found
 
-    def finish(self) -> None:
+    def finish(self, now_ms: int) -> None:
         """All has been told."""
         for place, (path, size) in self._growing.items():
             at = self._replicas.get(place)
             if at is not None:
                 self._add_replica(place, replace(at, future_path=path, future_size_bytes=size))
         self._seen.take_broker(self._broker, self._disks, self._replicas)
+        self._seen.saw_sizes(self._broker, now_ms)
 
 
 def refusal(answer: DescribeLogDirsResponse) -> str:

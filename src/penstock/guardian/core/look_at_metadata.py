@@ -77,6 +77,7 @@ class LookAtMetadata(Look):
             problem = refusal(answer)
         if problem:
             if tries:
+                self.watched.tell(self.part, problem)
                 self._ask(tries, now_ms)
             else:
                 self.failed(problem)

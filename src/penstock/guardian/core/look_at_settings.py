@@ -88,6 +88,7 @@ def min_insync_of(row: DescribeConfigsResult) -> int | None:
     if row.error_code:
         return None
     for each in row.configs:
-        if each.name == MIN_INSYNC and each.value is not None and each.value.isdecimal() and len(each.value) <= 5:
-            return int(each.value) if 0 < int(each.value) <= REPLICAS_MAX else None
+        value = each.value or ""
+        if each.name == MIN_INSYNC and value.isascii() and value.isdecimal() and len(value) <= len(str(REPLICAS_MAX)):
+            return int(value) if 0 < int(value) <= REPLICAS_MAX else None
     return None

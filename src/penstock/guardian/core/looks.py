@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from penstock.guardian.core.reach import Ended, Reach
-from penstock.guardian.core.sight import ClusterSight
+from penstock.guardian.core.sight import ClusterSight, of_broker
 from penstock.guardian.core.state import Cluster
 from penstock.protocol.message import Message
 from penstock.records.wall import WallTime
@@ -54,6 +54,13 @@ class Watched:
         self.seen.seen_ms[part] = self._wall.at(now_ms)
         self.tell(part, doubts)
 
+    def saw_all(self, part: str) -> None:
+        """What brokers tell has been seen whole since the one that was looked at longest ago was."""
+        seen = self.seen
+        times_ms = [seen.seen_ms.get(of_broker(part, broker)) for broker in seen.brokers]
+        if times_ms and None not in times_ms:
+            seen.seen_ms[part] = min(each for each in times_ms if each is not None)
+
     def tell(self, part: str, failure: str | None) -> None:
         """Why a part was not seen; None: there is nothing to say any more."""
         if failure is None:
@@ -81,7 +88,7 @@ class Look(ABC):
         """Does it; sets `under_way` to False when it is over."""
 
     def failed(self, reason: str) -> None:
-        """It is over, and nothing was seen."""
+        """Notes why nothing was seen; the look is over."""
         self.under_way = False
         if not self.gone:
             self.watched.tell(self.part, reason)

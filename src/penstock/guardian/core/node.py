@@ -122,7 +122,7 @@ class GuardianNode:
             logins=PeerLogins(mechanisms, scheduler.emit, directory.index),
         )
         self.sight = Sight()
-        self.reach = Reach(self.outgoing, scheduler.timers, self.sight)
+        self.reach = Reach(self.outgoing, scheduler.timers, self.sight, settings.credentials)
         self.early_warning = EarlyWarning(
             lambda: self.quorum,
             self.sight,

@@ -8,8 +8,9 @@ once, with an answer or with the reason for having none, and never before `ask` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from penstock.config.guardian_credentials import CREDENTIALS, Credentials
 from penstock.config.listeners import split_address
 from penstock.guardian.core.sight import ClusterSight, Sight
 from penstock.guardian.core.state import Cluster
@@ -19,7 +20,7 @@ from penstock.protocol.message import Message
 
 ANY, CONTROLLER = -1, -2
 LISTENER = "CLUSTER"
-"""The name of other clusters' listeners, as in `listener.name.cluster.sasl.jaas.config`."""
+"""The listener of clusters that are registered without credentials: neither TLS nor a login."""
 TIMEOUT_MS = 10_000
 
 Ended = Callable[[Message | None, str | None, int], None]
@@ -27,9 +28,12 @@ Ended = Callable[[Message | None, str | None, int], None]
 
 
 class Reach:
-    """See the module's head. `sight` tells where brokers are."""
+    """See the module's head. `sight` tells where brokers are; `credentials`, how this node logs in, by name."""
 
-    def __init__(self, outgoing: Outgoing, timers: TimerWheel, sight: Sight) -> None:
+    def __init__(
+        self, outgoing: Outgoing, timers: TimerWheel, sight: Sight, credentials: Mapping[str, Credentials]
+    ) -> None:
+        self._credentials = credentials
         self._outgoing = outgoing
         self._timers = timers
         self._sight = sight
@@ -47,9 +51,13 @@ class Reach:
         channel: str = "",
     ) -> None:
         """Sends a request to a broker, see the module's head; `channel`: requests of one are answered in order."""
-        peer = self._peer(cluster, broker)
+        listener = self._listener(cluster)
+        peer = None if listener is None else self._peer(cluster, broker, listener)
         if peer is None:
             reason = f"broker {broker} of {cluster.name} is not known"
+            if listener is None:
+                name = cluster.credentials
+                reason = f"this node has no credentials {name}: its file needs {CREDENTIALS}{name}.security.protocol"
             self._timers.at(now_ms, lambda at_ms: ended(None, reason, at_ms))
             return
         self._outgoing.call(
@@ -66,13 +74,20 @@ class Reach:
         seen = self._sight.clusters.get(cluster.id)
         return seen is not None and broker in seen.brokers
 
-    def _peer(self, cluster: Cluster, broker: int) -> Peer | None:
+    def _listener(self, cluster: Cluster) -> str | None:
+        """The listener under which the brokers of a cluster are dialled; None for credentials that are not here."""
+        if cluster.credentials is None:
+            return LISTENER
+        found = self._credentials.get(cluster.credentials)
+        return None if found is None else found.listener
+
+    def _peer(self, cluster: Cluster, broker: int, listener: str) -> Peer | None:
         seen = self._sight.clusters.get(cluster.id) or ClusterSight()
         if broker == CONTROLLER and seen.controller in seen.brokers:
             broker = seen.controller
         found = seen.brokers.get(broker) or seen.departed.get(broker)
         if found is not None:
-            return Peer(-1, found.host, found.port, LISTENER)
+            return Peer(-1, found.host, found.port, listener)
         if broker >= 0:
             return None
         self._turn += 1
@@ -81,4 +96,4 @@ class Reach:
         addresses = [each for each in bootstrap if each not in gone] or bootstrap
         addresses += [(each.host, each.port) for each in seen.brokers.values()]
         host, port = addresses[self._turn % len(addresses)]
-        return Peer(-1, host, port, LISTENER)
+        return Peer(-1, host, port, listener)

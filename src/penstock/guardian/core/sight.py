@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from penstock.guardian.core.limits import GUARDIAN_CANARY_LATENCIES_MAX
+from penstock.guardian.core.windows import Windows
 
 Place = tuple[str, int, int]
 """Topic, partition and broker of a replica."""
@@ -148,7 +149,7 @@ class ClusterSight:
         kafka_id: the cluster's own id, "" until it is known. controller: the broker to which changes of the cluster are
             sent; -1 for none.
         brokers, topics, disks (by broker and path), replicas (by topic, partition, broker): as last seen. on_broker:
-            the replicas by broker.
+            the replicas by broker. windows: what is written to each partition, of those that have been seen twice.
         seen_ms: when each part was last seen whole, wall time in ms; what brokers tell by broker (`of_broker`), too.
             That of SETTINGS is when the oldest of them was asked for.
         failures: why a part could not be seen lately, or what in it is not believed and thus absent.
@@ -164,6 +165,7 @@ class ClusterSight:
     disks: dict[tuple[int, str], SeenDisk] = field(default_factory=dict)
     replicas: dict[Place, SeenReplica] = field(default_factory=dict)
     on_broker: dict[int, dict[Place, SeenReplica]] = field(default_factory=dict)
+    windows: dict[tuple[str, int], Windows] = field(default_factory=dict)
     seen_ms: dict[str, int] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     departed: dict[int, SeenBroker] = field(default_factory=dict)
@@ -197,16 +199,40 @@ class ClusterSight:
                 self.replicas[place] = replica
         self.on_broker[broker] = replicas
 
+    def saw_sizes(self, broker: int, now_ms: int) -> None:
+        """The sizes of a broker's replicas have been taken: those that lead say what is written."""
+        for (topic, index, _), replica in self.on_broker[broker].items():
+            partition = self.partition(topic, index)
+            if partition is not None and partition.leader == broker:
+                windows = self.windows.get((topic, index))
+                if windows is None:
+                    windows = self.windows[topic, index] = Windows()
+                windows.saw_size(broker, replica.size_bytes, now_ms)
+
+    def saw_end(self, place: tuple[str, int], broker: int, offset: int) -> None:
+        """The end offset of a partition, by its leader."""
+        windows = self.windows.get(place)
+        if windows is not None:
+            windows.saw_end(broker, offset)
+
+    def forget_windows(self) -> None:
+        """Forgets what was written to partitions that are gone."""
+        if len(self.windows) > sum(len(topic.partitions) for topic in self.topics.values()):
+            for topic, index in [each for each in self.windows if self.partition(*each) is None]:
+                del self.windows[topic, index]
+
     def forget_broker(self, broker: int) -> None:
         """Nothing is known of what lies on a broker any more."""
         self.take_broker(broker, {}, {})
         del self.on_broker[broker]
-        self.seen_ms.pop(of_broker(DISKS, broker), None)
+        for part in (DISKS, OFFSETS):
+            self.seen_ms.pop(of_broker(part, broker), None)
 
     def forget(self) -> None:
         """Nothing is known of the cluster but its id."""
         self.controller = -1
-        for part in (self.topics, self.disks, self.replicas, self.on_broker, self.seen_ms, self.failures):
+        kept = (self.topics, self.disks, self.replicas, self.on_broker, self.windows, self.seen_ms, self.failures)
+        for part in kept:
             part.clear()
         self.departed.clear()
         self.contacts.clear()

@@ -1,4 +1,4 @@
-"""The looks at one cluster: at its metadata, at the disks of each of its brokers, at the settings of its topics.
+"""The looks at one cluster: at its metadata, at what each of its brokers holds, at the settings of its topics.
 
 The brokers that the metadata names are looked at from then on, each by itself. What a broker has told is kept as long
 as it is alive, or any partition has a replica on it.
@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 
 from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
 from penstock.guardian.core.look_at_disks import LookAtDisks
+from penstock.guardian.core.look_at_ends import LookAtEnds
 from penstock.guardian.core.look_at_metadata import LookAtMetadata
 from penstock.guardian.core.look_at_settings import LookAtSettings
 from penstock.guardian.core.looks import Look, Looks, Watched
 from penstock.guardian.core.reach import Reach
-from penstock.guardian.core.sight import DISKS, IDENTITY, ClusterSight, of_broker
+from penstock.guardian.core.sight import IDENTITY, ClusterSight
 from penstock.guardian.core.state import Cluster
 from penstock.records.wall import WallTime
 
@@ -51,7 +52,7 @@ class Watch:
         self._other_with = other_with
         self._metadata = LookAtMetadata(self._watched, self, interval_ms)
         self._settings: LookAtSettings | None = None
-        self._disks: dict[int, LookAtDisks] = {}
+        self._of_brokers: dict[int, tuple[Look, ...]] = {}
 
     def begin(self, now_ms: int) -> None:
         """Looks from now on."""
@@ -67,12 +68,12 @@ class Watch:
         self._stop_others()
 
     def _stop_others(self) -> None:
-        looks: list[Look] = [*self._disks.values()]
+        looks = [look for both in self._of_brokers.values() for look in both]
         if self._settings is not None:
             looks.append(self._settings)
         for look in looks:
             look.gone = True
-        self._disks.clear()
+        self._of_brokers.clear()
         self._settings = None
 
     # For the look at the metadata
@@ -98,15 +99,18 @@ class Watch:
         return problem is None
 
     def saw_brokers(self, now_ms: int) -> None:
-        """Those that are alive are looked at, the others no more."""
-        brokers = self._seen.brokers
-        for broker in [each for each in self._disks if each not in brokers]:
-            self._disks.pop(broker).gone = True
-            self._watched.tell(of_broker(DISKS, broker), None)
+        """Brokers that are alive are looked at, the others no more."""
+        brokers, every_ms = self._seen.brokers, self._interval_ms
+        for broker in [each for each in self._of_brokers if each not in brokers]:
+            for look in self._of_brokers.pop(broker):
+                look.gone = True
+                self._watched.tell(look.part, None)
         for broker in brokers:
-            if broker not in self._disks:
-                look = self._disks[broker] = LookAtDisks(self._watched, broker, self._interval_ms)
-                self._looks.add(look, now_ms)
+            if broker not in self._of_brokers:
+                disks, ends = LookAtDisks(self._watched, broker, every_ms), LookAtEnds(self._watched, broker, every_ms)
+                self._of_brokers[broker] = disks, ends
+                self._looks.add(disks, now_ms)
+                self._looks.add(ends, now_ms + every_ms // 2)
 
     def saw_topics(self, now_ms: int) -> None:
         """What brokers that are gone have told is forgotten where no replica is theirs; settings are looked at."""
@@ -118,6 +122,7 @@ class Watch:
             )
         for broker in sorted(told):
             seen.forget_broker(broker)
+        seen.forget_windows()
         if self._settings is None:
             self._settings = LookAtSettings(self._watched, self._interval_ms)
             self._looks.add(self._settings, now_ms)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.guardian.limits import MODEL_BROKERS_MAX, MODEL_REPLICAS_MAX
+from penstock.guardian.model.columns import FILES
 from penstock.guardian.model.tables import Problems, Table, read_tables
 from penstock.guardian.plan.model import BYTES, LOAD_COLUMNS, PEAK, RESOURCES, Array, Brokers, Disks, Model
 
@@ -32,8 +33,13 @@ class Read:
 
 def read_model(directory: Path) -> Read:
     """Reads and checks a model. Raises ConfigError or ConfigErrors, with file, row and what would be right."""
+    return model_of(read_tables(directory))
+
+
+def model_of(data: Mapping[str, Any]) -> Read:
+    """The model of Arrow tables like those of the files, by their names. Raises as `read_model` does."""
     problems = Problems()
-    tables = read_tables(directory, problems)
+    tables = {name: Table(name, data[name], problems) for name in FILES}
     check_sizes(tables)
     problems.check()
     brokers = brokers_of(tables["brokers"], problems)
@@ -155,7 +161,7 @@ def replicas_of(
     starts = first[:-1]
     return Model(
         brokers, disks, topics, topic[starts], number[starts], first, partition, broker, disk, leader, leading,
-        following, estimates,
+        following, (*table.estimates, *estimates),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ Rows are counted from 1. A problem that many rows have is said for the first of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ TYPES = {
     "string": pa.string(),
     "map<string, string>": pa.map_(pa.string(), pa.string()),
 }
+ESTIMATES = b"penstock.estimates"
+"""The name of sentences on what is estimated, as a JSON list in the metadata of the file of replicas."""
 PARTS = ", ".join(f"{name}.parquet" for name in FILES)
 
 
@@ -71,6 +74,7 @@ class Table:
         self._problems = problems
         for column in FILES[name]:
             self._read(column, data)
+        self.estimates = estimates_of(data, name, problems)
         known = [column.name for column in FILES[name]]
         self.unused = [each for each in data.column_names if each not in known]
 
@@ -128,6 +132,21 @@ class Table:
             self._problems.at_rows(self.name, wrong, f"{column.name} is {value:g}", f"it must be {least} {column.unit}")
 
 
+def estimates_of(data: pa.Table, name: str, problems: Problems) -> tuple[str, ...]:
+    """What the file says of its estimates."""
+    text = (data.schema.metadata or {}).get(ESTIMATES)
+    if text is None:
+        return ()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        problems.add(f"{name}.parquet: {ESTIMATES.decode()} in its metadata must be a JSON list of sentences")
+        return ()
+    return tuple(found)
+
+
 def nothing(column: Column, rows: int) -> Any:
     return pa.chunked_array([pa.nulls(rows, TYPES[column.type])])
 
@@ -155,12 +174,12 @@ def describe(column: Column) -> str:
     return f"{column.type}, {column.unit}" if column.unit else column.type
 
 
-def read_tables(directory: Path, problems: Problems) -> Mapping[str, Table]:
+def read_tables(directory: Path) -> Mapping[str, pa.Table]:
     """The three files. Raises ConfigError where one is missing or is no Parquet."""
-    return {name: read_table(directory, name, problems) for name in FILES}
+    return {name: read_table(directory, name) for name in FILES}
 
 
-def read_table(directory: Path, name: str, problems: Problems) -> Table:
+def read_table(directory: Path, name: str) -> pa.Table:
     path = directory / f"{name}.parquet"
     if not directory.is_dir():
         raise ConfigError(f"{directory} is no directory; a model is one with {PARTS}")
@@ -174,4 +193,4 @@ def read_table(directory: Path, name: str, problems: Problems) -> Table:
     names = data.column_names
     if twice := sorted({each for each in names if names.count(each) > 1}):
         raise ConfigError(f"{path} has the column {twice[0]} twice; each must be there once")
-    return Table(name, data, problems)
+    return data

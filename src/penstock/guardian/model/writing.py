@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,13 @@ from penstock.guardian.plan.model import PEAK, RESOURCES, Model
 
 def write_model(model: Model, directory: Path) -> None:
     """Writes the three files, over those that are there."""
+    write_tables(tables_of(model), directory)
+
+
+def write_tables(tables: Mapping[str, pa.Table], directory: Path) -> None:
+    """Writes tables as files of a model, over those that are there."""
     directory.mkdir(parents=True, exist_ok=True)
-    for name, table in tables_of(model).items():
+    for name, table in tables.items():
         pq.write_table(table, directory / f"{name}.parquet")
 
 
