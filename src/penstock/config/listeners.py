@@ -45,7 +45,8 @@ def bracketed(host: str) -> str:
 def split_address(text: str, setting: str, example: str) -> tuple[str, int]:
     """Host and port of `host:port` or `[v6]:port`. Raises ConfigError with an example of what would be right."""
     found = ADDRESS.fullmatch(text)
-    if found is None or not 0 <= int(found["port"]) <= PORT_MAX:
+    balanced = text.startswith("[") == ("]:" in text)
+    if found is None or not balanced or not 0 <= int(found["port"]) <= PORT_MAX:
         raise ConfigError(f'{setting}: "{text}" is not an address: it must be like {example}')
     return found["host"], int(found["port"])
 

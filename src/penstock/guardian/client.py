@@ -95,6 +95,8 @@ class GuardianClient:
             raise PenstockError(f"{host}:{port} does not allow this: {response.error_message}")
         try:
             body = json.loads(bytes(response.body))
-        except ValueError:
-            raise PenstockError(f"{host}:{port} answers with something that is not JSON") from None
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            raise PenstockError(f"{host}:{port} answers with something that is not a JSON object")
         return Answer(response.status, body, response.answered_by, response.leader_id, response.age_ms)

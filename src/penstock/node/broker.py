@@ -19,24 +19,20 @@ are given up, connections closed, logs flushed, closed and marked clean, and las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from types import MethodType
-from typing import Any
 
 from penstock.config.server import Settings
 from penstock.errors import StorageError
 from penstock.log.directory import LogDirectory
-from penstock.log.disk import Operation
 from penstock.log.events import LogEvent
-from penstock.log.operations import Write
 from penstock.log.space import is_full
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import Endpoint, MetadataImage
 from penstock.metadata.scram import changed_by
 from penstock.node.audit import Audit
-from penstock.node.bugs import Bugs
 from penstock.node.calls import Calls
 from penstock.node.channel import Channel
 from penstock.node.client_metrics.node_part import ClientMetrics
@@ -55,6 +51,7 @@ from penstock.node.identities import Identities
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
+from penstock.node.machine import NodeMachine
 from penstock.node.mechanisms import mechanisms_of
 from penstock.node.metrics import Sample, TopicMetrics
 from penstock.node.node_samples import node_samples
@@ -67,21 +64,19 @@ from penstock.node.quorum import Quorum
 from penstock.node.quorum_calls import QuorumCalls
 from penstock.node.quorums import Quorums
 from penstock.node.replication import Replication
-from penstock.node.request import Handler, Kept, Request, Served
+from penstock.node.request import Handler, Served
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.turns import CountedWork
 from penstock.node.verification import Verifier
 from penstock.protocol.api import ApiKey
-from penstock.protocol.message import Message
 from penstock.raft.effects import Target
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
 from penstock.security.authorizer import Authorizer
-from penstock.security.certificates import Shown
 
 
-class Broker:
+class Broker(NodeMachine):
     """See the module's head. `now_ms`, which never goes back, is for timers; `wall` is for timestamps.
 
     Args:
@@ -97,8 +92,6 @@ class Broker:
 
     Attributes:
         now_ms: the time of the event being handled. ready: the node leads its partitions and serves.
-        stopped: a clean stop is complete.
-        failure: why the node cannot go on; None while it can. The shell ends the process then.
     """
 
     def __init__(
@@ -229,10 +222,6 @@ class Broker:
         return self.state.ready
 
     @property
-    def stopped(self) -> bool:
-        return self.state.stopped
-
-    @property
     def cluster_id(self) -> str:
         """The id of the cluster, from meta.properties."""
         return self.logs.cluster_id
@@ -240,10 +229,6 @@ class Broker:
     @property
     def settings(self) -> Settings:
         return self.state.settings
-
-    @property
-    def node_id(self) -> int:
-        return self.state.node_id
 
     @property
     def image(self) -> MetadataImage:
@@ -254,14 +239,6 @@ class Broker:
     def now_ms(self) -> int:
         """The time of the event being handled."""
         return self.scheduler.now_ms
-
-    @property
-    def bugs(self) -> Bugs:
-        return self.scheduler.bugs
-
-    @property
-    def failure(self) -> Exception | None:
-        return self.state.failure
 
     @property
     def outgoing(self) -> Outgoing:
@@ -277,9 +254,6 @@ class Broker:
     def verifier(self) -> Verifier:
         """Asks the coordinators of transactions whether they go on."""
         return self.calls.verifier
-
-    def bug(self, place: str, what: str, error: Exception) -> None:
-        self.scheduler.bug(place, what, error)
 
     def start(
         self, endpoints: Sequence[Endpoint], now_ms: int, *, controller_endpoints: Sequence[Endpoint] | None = None
@@ -351,110 +325,20 @@ class Broker:
 
     # Events
 
-    def connected(
-        self, connection: int, listener: str, peer: str, now_ms: int, shown: Shown | None = None, *, since_ms: int = -1
-    ) -> None:
-        """A client connected. `connection` is a number never used again, `shown` the certificate it has shown; its
-        deadline to log in counts from `since_ms`, when its handshake began (-1: from now).
-        """
-        assert connection not in self.connections
-        self.scheduler.now_ms = now_ms
-        found = Connection.of(self.state.settings, connection, listener, peer)
-        if self.dispatcher.logins.connected(found, now_ms if since_ms < 0 else since_ms, shown):
-            self.connections[connection] = found
-
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         """Asked before a client's connection is accepted: after how many ms it is closed instead; 0: never."""
         return self.quotas.connection_delay_ms(address, now_ms)
 
-    def tenant_of(self, connection: int) -> Hashable:
-        """In whose turn of a lane bytes for a connection are read; None: in the node's own."""
-        found = self.connections.get(connection)
-        return None if found is None else self.dispatcher.turns.tenants.of(found)
-
-    def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
-        """Handles one frame, without its length prefix, in a writable buffer; keeps views of it while they are needed.
-
-        A frame of a connection that the node has closed is ignored.
-        """
-        self.scheduler.now_ms = now_ms
-        found = self.connections.get(connection)
-        if found is not None:
-            self.dispatcher.received(found, frame, now_ms)
-
     def disconnected(self, connection: int, now_ms: int) -> None:
         """The connection is gone. Frames that arrived before are still executed; then parked requests are dropped."""
-        self.scheduler.now_ms = now_ms
-        self.scheduler.stirred = True
-        found = self.connections.get(connection)
-        if found is not None:
-            self.dispatcher.turns.leave(found)
+        known = connection in self.connections
+        super().disconnected(connection, now_ms)
+        if known:
             self.scheduler.guarded("connection", "the loss of it", self.controller.connection_lost, connection, now_ms)
 
-    def link_up(self, link: int, now_ms: int) -> None:
-        """A connection that `Dial` asked for has been made."""
-        self.scheduler.now_ms = now_ms
-        self.scheduler.stirred = True
-        self.scheduler.guarded("call", "a connection to another node", self.calls.outgoing.link_up, link, now_ms)
-
-    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
-        """An answer of another node, without its length prefix. Views of it are kept while its bytes are needed."""
-        self.scheduler.now_ms = now_ms
-        self.scheduler.stirred = True
-        self.scheduler.guarded(
-            "call", "an answer of another node", self.calls.outgoing.link_received, link, frame, now_ms
-        )
-
-    def link_lost(self, link: int, reason: str, now_ms: int) -> None:
-        """A connection to another node broke, or could not be made; `reason` is for people."""
-        self.scheduler.now_ms = now_ms
-        self.scheduler.stirred = True
-        self.scheduler.guarded(
-            "call", "a lost connection to another node", self.calls.outgoing.link_lost, link, reason, now_ms
-        )
-
-    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        """An operation of a `Run` effect has succeeded."""
-        self._operation_ended(operation, operation.owner.operation_completed, result, now_ms)
-
-    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """An operation of a `Run` effect has raised an error of the disk."""
-        self._operation_ended(operation, operation.owner.operation_failed, error, now_ms)
-
-    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """An operation of a `Run` effect has raised something else than OSError: a bug, not a fault of the disk."""
-        self._operation_ended(operation, self._operation_broke, error, now_ms)
-
-    def _operation_ended(self, operation: Operation, tell: Callable[..., None], outcome: Any, now_ms: int) -> None:
-        self.scheduler.now_ms = now_ms
-        if type(operation) is not Write or isinstance(outcome, Exception):
-            self.scheduler.stirred = True
-        try:
-            tell(operation, outcome, now_ms)
-        except Exception as error:
-            self._operation_broke(operation, error, now_ms)
+    def _event_ended(self, now_ms: int) -> None:
         if self.state.stopping:
-            self._proceed_with_stop(now_ms)
-
-    def _operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """Ends what the operation was for: a request, a replica or a move; for the metadata log, the node."""
-        what = f"{type(operation).__name__} of {operation.order}"
-        self.scheduler.guarded("operation", what, operation.owner.operation_broke, operation, error, now_ms)
-        self.scheduler.bug("operation", what, error)
-
-    def _proceed_with_stop(self, now_ms: int) -> None:
-        self.scheduler.guarded("duty", "a clean stop", self.lifecycle.proceed, now_ms)
-
-    def tick(self, now_ms: int) -> None:
-        """Called at `next_deadline_ms`: fires timers, serves connections in line, does one step of long work."""
-        scheduler = self.scheduler
-        scheduler.now_ms = now_ms
-        scheduler.tick(now_ms)
-        scheduler.guarded("request", "the turns of connections", self.dispatcher.turns.serve)
-        if scheduler.working:
-            scheduler.guarded("work", "long work", scheduler.step)
-        if self.state.stopping:
-            self._proceed_with_stop(now_ms)
+            self.scheduler.guarded("duty", "a clean stop", self.lifecycle.proceed, now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called; now if long work waits for its next step. None: only events can wake the node."""
@@ -493,10 +377,6 @@ class Broker:
         return effects
 
     # For handlers and the parts of the node
-
-    def answer(self, request: Request[Any], message: Message | Kept | None, now_ms: int) -> None:
-        """Answers a request for which the handler returned LATER. None: no response frame."""
-        self.dispatcher.exit.answer(request, message, now_ms)
 
     def metrics(self) -> Iterator[Sample]:
         """All samples, with Kafka's names."""
@@ -545,9 +425,6 @@ class Broker:
         self.fetches.sessions.capacity = self.settings.max_incremental_fetch_session_cache_slots
         if any(changed.partitions for changed in delta.topics.values()):
             answer_followers(self.fetches, now_ms)
-
-    def quorum_stirred(self) -> None:
-        self.scheduler.stirred = True
 
     def controller_active(self, now_ms: int) -> None:
         own = self.state.settings.controller_endpoints[0]

@@ -1,8 +1,8 @@
 """The metadata quorum as this node takes part in it: a replica of raft, the metadata log, and what is committed of it.
 
 `start` reads `quorum-state`, the newest checkpoint and the log, and starts the replica: a controller may vote and lead,
-a broker observes. `raft.driver` carries out the replica's effects; this module connects it to the node: requests to
-other nodes, answers to theirs, and committed records, which go to `metadata` and become images.
+a broker observes. `node.replicated_log` connects it to the node; this module adds what the log is about: committed
+records go to `metadata` and become images.
 
 The only voter of a quorum has committed everything in its log, and reads it at once; nothing is published before the
 first record of its new epoch is committed.
@@ -10,50 +10,37 @@ first record of its new epoch is committed.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from penstock.config.listeners import split_address
 from penstock.config.server import Settings
-from penstock.errors import ConfigError, ErrorCode, StorageError
-from penstock.log.disk import Disk, Operation
+from penstock.errors import ConfigError, StorageError
+from penstock.log.disk import Disk
 from penstock.metadata.delta import MetadataError
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.metadata.scram import Credentials
 from penstock.node.committed import CommittedMetadata, ImageObserver, Leadership
-from penstock.node.request import Request
-from penstock.protocol.message import Message
+from penstock.node.replicated_log import LogObserver, ReplicatedLog, Send
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.config import RaftConfig
 from penstock.raft.core import Identity
-from penstock.raft.driver import Driver, read
-from penstock.raft.effects import Answer, Call, Committed, Effect, LeaderChanged, Target
+from penstock.raft.driver import read
+from penstock.raft.effects import Committed, LeaderChanged, Target
 from penstock.raft.history import QuorumHistory
-from penstock.raft.limits import RAFT_VOTERS_MAX
-from penstock.raft.replica import QuorumDescription, RaftReplica
 from penstock.raft.storage import Storage
 from penstock.raft.topic import METADATA
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from penstock.records.builder import BatchBuilder
 from penstock.records.wall import WallTime
 
-HAND_OVER_TIMEOUT_MS = 1_000
-"""How long a clean stop waits until others know that this node leads no more."""
 BOOTSTRAP_ID = -2
 """Node id of the first of controller.quorum.bootstrap.servers, counted down from here, as Kafka does."""
 
-logger = logging.getLogger(__name__)
 
-
-class QuorumObserver(ImageObserver, Protocol):
+class QuorumObserver(ImageObserver, LogObserver, Protocol):
     """The node around the quorum: hears what has happened, and talks to other nodes."""
-
-    def quorum_stirred(self) -> None:
-        """What the quorum or the controller has to do, or when, may have changed."""
 
     def leader_changed(self, leader: Target | None, now_ms: int) -> None:
         """Another node leads; None: nobody that is known, or this node, whose controller is not active yet."""
@@ -67,24 +54,23 @@ class QuorumObserver(ImageObserver, Protocol):
     def metadata_log_has_room(self, now_ms: int) -> None:
         """The metadata log goes on: what waited for room is written."""
 
-    def bug(self, place: str, what: str, error: Exception) -> None:
-        """An error that should never happen was raised."""
 
-    def answer(self, request: Any, message: Message, now_ms: int) -> None:
-        """Answers a request that `handle` was given."""
-
-
-class Quorum:
+class Quorum(ReplicatedLog):
     """See the module's head.
 
     Attributes:
-        topic: the topic that the log belongs to.
-        local: this replica's key.
-        metadata: what is committed. wall: the time that records are stamped with.
+        metadata: what is committed.
         last_other_leader: the latest leader other than this node, as far as known.
     """
 
     topic = METADATA
+    log_name = "the metadata log"
+    foreign = (
+        "%s:%d belongs to another cluster than this node, whose cluster.id is %s: is it meant in "
+        "controller.quorum.voters or controller.quorum.bootstrap.servers?"
+    )
+    refusals = (StorageError, MetadataError)
+    _observer: QuorumObserver
 
     def __init__(
         self,
@@ -92,7 +78,7 @@ class Quorum:
         disk: Disk,
         observer: QuorumObserver,
         *,
-        call: Callable[[Target, Message, int, Callable[[Message | None, int], None], int], None],
+        call: Send,
         cluster_id: str | None = None,
         directory_id: UUID,
         random: Random,
@@ -101,22 +87,13 @@ class Quorum:
         """`disk` is the blocking disk of the metadata log directory (`metadata.log.dir`), `directory_id` its id; `call`
         is that of `node.quorum_calls`.
         """
+        local = ReplicaKey(settings.node_id, directory_id)
+        super().__init__(
+            local, disk, observer, call=call, cluster_id=cluster_id, random=random, wall=wall or WallTime()
+        )
         self.settings = settings
-        self.local = ReplicaKey(settings.node_id, directory_id)
-        self.wall = wall or WallTime()
         self.metadata = CommittedMetadata(settings, observer, self.wall)
-        self._disk = disk
-        self._observer = observer
-        self._call = call
-        self._cluster_id = cluster_id
-        self._random = random
         self.last_other_leader: int | None = None
-        self._stopped: Callable[[int], None] | None = None
-        self._stop_deadline_ms: int | None = None
-        self._failed = False
-        self._foreign: set[Target] = set()
-        self._now_ms = 0
-        self._driver: Driver
 
     @property
     def image(self) -> MetadataImage:
@@ -147,10 +124,6 @@ class Quorum:
         """The finalized kraft.version, which is not among `image.features`."""
         return self._replica.kraft_version
 
-    @property
-    def _replica(self) -> RaftReplica:
-        return self._driver.replica
-
     # Start
 
     def start(
@@ -168,18 +141,12 @@ class Quorum:
         damaged before its committed end, a record or feature level that is not supported, a quorum that this controller
         cannot belong to.
         """
-        self._now_ms = now_ms
-        self._driver = Driver(
-            self._disk,
+        self._start(
             self.settings,
-            self,
+            raft_config(self.settings),
             lambda storage: self._prepare(storage, leadership, endpoints, first_credentials),
-            config=raft_config(self.settings),
-            randoms=(self._random, self._random),
-            wall=self.wall,
-            now_ms=now_ms,
+            now_ms,
         )
-        self._driver.start(now_ms)
 
     def _prepare(
         self,
@@ -239,10 +206,7 @@ class Quorum:
                 f"{voters}"
             )
 
-    # What is around the replica, see `raft.driver.DriverHost`
-
-    def carries_out(self, effect: Effect) -> None:
-        """Ignores the start of an effect: only its end matters here."""
+    # What the log is about, see `ReplicatedLog`
 
     def control_appended(self, batch: bytearray, last_offset: int, epoch: int, now_ms: int) -> None:
         if self.leads:
@@ -263,16 +227,6 @@ class Quorum:
             self.last_other_leader = changed.leader_id
         self._observer.leader_changed(None if own else self._replica.leader_target, now_ms)
 
-    def call(self, call: Call, now_ms: int) -> None:
-        done = partial(self._answered, call.call, call.target)
-        self._call(call.target, call.request, call.timeout_ms, done, now_ms)
-
-    def answer(self, answer: Answer, now_ms: int) -> None:
-        self._observer.answer(answer.token, answer.response, now_ms)
-
-    def truncated(self, now_ms: int) -> None:
-        """Ignores a truncation: the records that were cut were never committed."""
-
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         self.metadata.checkpoint_written(now_ms)
 
@@ -285,85 +239,30 @@ class Quorum:
     def has_room(self, now_ms: int) -> None:
         self._observer.metadata_log_has_room(now_ms)
 
-    def failed(self, error: Exception, now_ms: int, *, raised: bool = False) -> None:
-        """Undoes what is not committed; this node takes no further part in the quorum."""
-        self._fail(error, now_ms)
-        if raised and not isinstance(error, MetadataError | StorageError):
-            self._observer.bug("metadata", "the metadata log", error)
+    def _goes_on(self, now_ms: int) -> None:
+        if self.metadata.behind:
+            self.metadata.step(now_ms)
+        else:
+            self.metadata.consider_checkpoint(now_ms)
 
-    def performed(self, now_ms: int) -> None:
-        self._now_ms = now_ms
-        self._observer.quorum_stirred()
-        if self._stop_deadline_ms is not None:
-            self._close_if_handed_over(now_ms)
+    def _goes_on_ms(self, now_ms: int) -> int | None:
+        return self.metadata.next_deadline_ms(now_ms)
 
-    def _answered(self, call: int, target: Target, response: Message | None, now_ms: int) -> None:
-        if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._refused_by(target)
-        self._driver.answered(call, response, now_ms)
+    def _appends(self, size_bytes: int) -> None:
+        self.metadata.appended(size_bytes)
 
-    def _refused_by(self, target: Target) -> None:
-        """Logs, once for each node, that it belongs to another cluster; it is still asked: that may be corrected."""
-        if target not in self._foreign and len(self._foreign) < RAFT_VOTERS_MAX:
-            self._foreign.add(target)
-            logger.error(
-                "%s:%d belongs to another cluster than this node, whose cluster.id is %s: is it meant in "
-                "controller.quorum.voters or controller.quorum.bootstrap.servers?",
-                target.host,
-                target.port,
-                self._cluster_id,
-            )
+    def _renounce(self, now_ms: int) -> None:
+        self.metadata.renounce(now_ms)
+
+    def _tell_failed(self, error: Exception, now_ms: int) -> None:
+        self._observer.metadata_log_failed(error, now_ms)
 
     # For the controller and the handlers
-
-    @property
-    def epoch(self) -> int:
-        """The newest leader epoch that this node knows."""
-        return self._replica.epoch
-
-    @property
-    def leader_id(self) -> int | None:
-        """The leader of the quorum, as far as this node knows."""
-        return self._replica.leader_id
-
-    @property
-    def next_offset(self) -> int:
-        """The offset of the record that is appended next."""
-        return self._driver.storage.end_offset
 
     @property
     def high_watermark(self) -> int | None:
         """The offset below which everything is committed, as far as this node knows."""
         return self._replica.high_watermark
-
-    @property
-    def waits_for_room(self) -> bool:
-        """Whether the log's disk is full, so that nothing is committed by this node before there is room."""
-        return self._driver.storage.no_room.waits
-
-    def check_append(self, size_bytes: int) -> None:
-        """Raises RequestError or StorageError if the log would refuse a batch of this size: it must not be replayed."""
-        self._driver.storage.log.check_append(size_bytes)
-
-    def append(self, batch: BatchBuilder, now_ms: int) -> None:
-        """Appends a batch that begins at `next_offset`, as the leader. The controller has replayed it."""
-        assert self.leads, "only the leader appends"
-        try:
-            built = batch.build()
-            self.metadata.appended(len(built))
-            self._driver.append(built, batch.base_offset + batch.record_count, now_ms)
-        except Exception as error:  # a bug: what the log holds and what was replayed are not the same any more
-            self._fail(error, now_ms)
-            raise
-
-    def handle(self, request: Request[Any], now_ms: int) -> None:
-        """Passes a request of another node to the replica, which answers now or later."""
-        self._driver.handle(request.body, request.version, request, now_ms, request.listener)
-
-    def leader_link_lost(self, now_ms: int) -> None:
-        """The connection over which the log is fetched from the leader broke."""
-        if not self._driver.closing:
-            self._driver.hear(lambda: self._replica.leader_link_lost(now_ms), now_ms)
 
     def upgrade_kraft_version(self, version: int, now_ms: int, *, validate_only: bool = False) -> None:
         """As the leader, finalizes a kraft.version; what is appended next is committed after it.
@@ -373,86 +272,9 @@ class Quorum:
         assert self.leads, "only the leader finalizes a version"
         self._driver.perform(self._replica.upgrade_kraft_version(version, now_ms, validate_only=validate_only), now_ms)
 
-    def leader_gone(self, now_ms: int) -> None:
-        """Nothing listens at the leader's address: its process has ended."""
-        if not self._driver.closing:
-            self._driver.perform(self._replica.leader_gone(now_ms), now_ms)
-
     def resign(self, now_ms: int) -> None:
         """Gives up the leadership."""
         self._driver.hear(lambda: self._replica.resign(now_ms), now_ms)
-
-    def describe(self) -> QuorumDescription:
-        """The quorum's state, for DescribeQuorum."""
-        return self._replica.describe()
-
-    # Time and the disk
-
-    @property
-    def has_operations(self) -> bool:
-        """Whether `take_operations` may have something to do."""
-        return self._driver.storage.has_operations
-
-    def take_operations(self, now_ms: int) -> list[Operation]:
-        """The operations to run on the metadata disk, in order; call it once at the end of every turn of the loop.
-
-        All appends of the turn go out as one write and one fsync.
-        """
-        return self._driver.storage.take_operations(now_ms)
-
-    def tick(self, now_ms: int) -> None:
-        """Called at `next_deadline_ms`."""
-        if self._driver.closing:
-            return
-        self._driver.hear(lambda: self._replica.tick(now_ms), now_ms)
-        if self.metadata.behind:
-            try:
-                self.metadata.step(now_ms)
-            except (MetadataError, StorageError) as error:
-                self._fail(error, now_ms)
-        else:
-            self.metadata.consider_checkpoint(now_ms)
-
-    def next_deadline_ms(self) -> int | None:
-        """When `tick` and `take_operations` must be called."""
-        soonest = self._driver.storage.next_deadline_ms()
-        if self._driver.closing:
-            return soonest
-        for deadline in (
-            self._replica.next_deadline_ms(),
-            self.metadata.next_deadline_ms(self._now_ms),
-            self._stop_deadline_ms,
-        ):
-            if deadline is not None and (soonest is None or deadline < soonest):
-                soonest = deadline
-        return soonest
-
-    def shutdown(self, stopped: Callable[[int], None], now_ms: int) -> None:
-        """Hands over the leadership, flushes and closes the log; then calls `stopped(now_ms)`."""
-        if self._failed:
-            self._driver.storage.close(stopped, now_ms)
-            return
-        self._stopped = stopped
-        self._stop_deadline_ms = now_ms + HAND_OVER_TIMEOUT_MS
-        self._driver.hear(lambda: self._replica.stop(now_ms), now_ms)
-
-    def _close_if_handed_over(self, now_ms: int) -> None:
-        assert self._stop_deadline_ms is not None
-        assert self._stopped is not None
-        if self._driver.closing or not (self._replica.stopped or now_ms >= self._stop_deadline_ms):
-            return
-        self._driver.close()
-        self.metadata.renounce(now_ms)
-        self._driver.storage.close(self._stopped, now_ms)
-
-    def _fail(self, error: Exception, now_ms: int) -> None:
-        if self._failed:
-            return
-        self._failed = True
-        self._driver.close()
-        self._replica.resign(now_ms)
-        self.metadata.renounce(now_ms)
-        self._observer.metadata_log_failed(error, now_ms)
 
 
 def raft_config(settings: Settings) -> RaftConfig:

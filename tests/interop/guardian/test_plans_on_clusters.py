@@ -1,5 +1,5 @@
-"""Plans at work on three Penstock brokers and on three of Apache Kafka 4.3.1, under an acks=all writer, while the leader
-of Guardian is killed: every partition as planned, asked for once, no write failed or lost, no throttle left.
+"""Plans at work on three Penstock brokers and on three of Apache Kafka 4.3.1, under an acks=all writer, while the
+leader of Guardian is killed: every partition as planned, asked for once, no write failed or lost, no throttle left.
 """
 
 from __future__ import annotations

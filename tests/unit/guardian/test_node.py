@@ -12,6 +12,7 @@ import pytest
 
 from penstock.errors import ErrorCode
 from penstock.guardian.core import identity
+from penstock.guardian.core.calls import Call
 from penstock.guardian.core.front import Front
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -199,6 +200,84 @@ def test_a_name_may_be_borrowed_by_nodes_alone(monkeypatch: pytest.MonkeyPatch) 
     )  # fmt: skip
     assert nodes.call("POST", "/v1/clusters", CLICKS, on_behalf_of="User:boss").error_code != 0
     assert nodes.call("POST", "/v1/clusters", CLICKS).status == 201
+
+
+USER = {"name": "ANONYMOUS", "roles": [{"role": "operator", "cluster": "clicks"}]}
+
+
+def as_boss(nodes: Nodes, method: str, path: str, body: Any = None, *, of: int = 1) -> Any:
+    """The answer to a call that one node hands on to another for a super user."""
+    return nodes.call(method, path, body, of=of, on_behalf_of="User:admin")
+
+
+def secured(monkeypatch: pytest.MonkeyPatch, nodes: int = 1) -> Nodes:
+    """Nodes with an authorizer, who take whoever asks for a node when he asks on behalf of somebody."""
+    found = Nodes(nodes, SECURED)
+    for machine in found.machines:
+        machine.start()
+        gate = machine.node.gate
+        real = type(gate).allows
+    monkeypatch.setattr(
+        type(gate), "allows", lambda one, request, right, *more: right.operation.name == "CLUSTER_ACTION"
+        or real(one, request, right, *more)
+    )  # fmt: skip
+    found.run(3_000)
+    return found
+
+
+def test_a_user_of_the_name_of_a_principal_may_do_what_its_roles_let_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = secured(monkeypatch)
+    for name in ("clicks", "views"):
+        assert as_boss(nodes, "POST", "/v1/clusters", {"name": name, "bootstrap": [f"{name}:1"]}).status == 201
+    refused = nodes.call("GET", "/v1/clusters")
+    assert (refused.error_code, refused.status) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 0)
+    assert as_boss(nodes, "POST", "/v1/users", USER).status == 201
+    assert [each["name"] for each in body_of(nodes.call("GET", "/v1/clusters"))["clusters"]] == ["clicks"]
+    heal = {"modes": {"heal": "act"}}
+    assert nodes.call("PATCH", "/v1/clusters/clicks", heal).status == 200
+    assert nodes.call("PATCH", "/v1/clusters/views", heal).status == 404
+    assert nodes.call("POST", "/v1/clusters", CLICKS).status == 403
+    assert nodes.call("POST", "/v1/users", {**USER, "name": "me"}).status == 403
+    assert as_boss(nodes, "DELETE", "/v1/users/ANONYMOUS").status == 200
+    assert nodes.call("GET", "/v1/clusters").error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_name_that_is_handed_on_has_the_rights_of_the_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader asks its own settings who is a super user, and never so for one that came by a token."""
+    nodes = secured(monkeypatch)
+    assert nodes.call("POST", "/v1/clusters", CLICKS, on_behalf_of="User:ann").status == 403
+    assert nodes.call("POST", "/v1/clusters", CLICKS, on_behalf_of="User:admin", token_id="x" * 16).status == 401
+    as_boss(nodes, "POST", "/v1/users", {"name": "admin", "roles": [{"role": "viewer"}]})
+    token_id = body_of(as_boss(nodes, "POST", "/v1/tokens", {"user": "admin"}))["id"]
+    assert nodes.call("GET", "/v1/clusters", on_behalf_of="User:admin", token_id=token_id).status in (200, 503)
+    assert nodes.call("POST", "/v1/clusters", CLICKS, on_behalf_of="User:admin", token_id=token_id).status == 403
+    assert nodes.call("POST", "/v1/clusters", CLICKS, on_behalf_of="User:admin").status == 201
+
+
+def test_a_follower_hands_a_change_on_with_the_token_that_its_requester_came_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = secured(monkeypatch, 3)
+    leader_id = nodes.leader.node.node_id
+    follower_id = next(each for each in (1, 2, 3) if each != leader_id)
+    as_boss(nodes, "POST", "/v1/users", {"name": "ann", "roles": [{"role": "admin"}]}, of=leader_id)
+    token = body_of(as_boss(nodes, "POST", "/v1/tokens", {"user": "ann"}, of=leader_id))
+    nodes.run(1_000)
+    follower = nodes.machines[follower_id - 1]
+    found: list[Any] = []
+
+    def ask(number: int, body: Any) -> Any:
+        call = Call("POST", "/v1/clusters", json.dumps(body).encode(), UUID(int=number), "User:ann", token["id"])
+        follower.on_loop(lambda: follower.node.ask(call, lambda answer, at_ms: found.append(answer), follower.now_ms))
+        nodes.run(2_000)
+        return found.pop()
+
+    added = ask(901, CLICKS)
+    assert (added.status, added.answered_by) == (201, leader_id)
+    as_boss(nodes, "DELETE", f"/v1/tokens/{token['id']}", of=leader_id)
+    refused = ask(902, {**CLICKS, "name": "other"})
+    assert (refused.status, refused.answered_by) == (401, leader_id)
+    assert (found, next(iter(nodes.leader.node.quorum.state.clusters.values())).name) == ([], "clicks")
 
 
 def test_nodes_of_another_guardian_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,10 @@ LATEST_MS = 60_000
 METADATA_LOG = "__cluster_metadata"
 
 LOOP = {
-    "node/broker.py": {
-        *("Broker.received", "Broker.tick", "Broker.take_effects", "Broker.next_deadline_ms"),
-        *("Broker.start", "Broker.operation_completed", "Broker.operation_failed"),
+    "node/broker.py": {"Broker.start", "Broker.take_effects", "Broker.next_deadline_ms"},
+    "node/machine.py": {
+        *("NodeMachine.received", "NodeMachine.tick"),
+        *("NodeMachine.operation_completed", "NodeMachine.operation_failed"),
     },
     "node/dispatcher.py": {
         *("Dispatcher.received", "Dispatcher._introduced", "Dispatcher.execute", "Dispatcher.run"),
@@ -73,9 +74,10 @@ and closes the connection."""
 GUARDS = {
     "node/bugs.py": None,
     "node/verification.py": {"Verifier._end_soon", "Verifier._end"},
-    "node/broker.py": {
-        *("Broker._operation_ended", "Broker._operation_broke", "Broker.answer"),
-        *("Broker.operation_broke", "Broker.image_published", "Broker.quorum_stirred"),
+    "node/broker.py": {"Broker._event_ended", "Broker.image_published"},
+    "node/machine.py": {
+        *("NodeMachine._operation_ended", "NodeMachine._operation_broke", "NodeMachine.operation_broke"),
+        *("NodeMachine.answer", "NodeMachine.quorum_stirred"),
     },
     "node/dispatcher.py": {
         *("Dispatcher.broke", "Dispatcher._raised", "Dispatcher.later.<locals>.guarded"),
@@ -90,7 +92,8 @@ GUARDS = {
     "replication/waiting.py": {"tell"},
 }
 """What catches, and is called where nothing can be caught."""
-LOG_OF_METADATA = ("raft/", "metadata/", "node/quorum.py", "node/committed.py", "node/controller.py")
+QUORUM = ("raft/", "node/quorum.py", "node/replicated_log.py", "node/controller.py")
+LOG_OF_METADATA = (*QUORUM, "metadata/", "node/committed.py")
 
 
 class PlantedError(Exception):
@@ -109,7 +112,7 @@ def keeps_metadata_log(frame: FrameType | None) -> bool:
     """Whether a call is made on behalf of the metadata log, and not of who is told of it."""
     while frame is not None:
         path = frame.f_code.co_filename
-        if path.startswith((f"{SOURCE}raft/", f"{SOURCE}node/quorum.py", f"{SOURCE}node/controller.py")):
+        if path.startswith(tuple(f"{SOURCE}{each}" for each in QUORUM)):
             return True
         if path.startswith((f"{SOURCE}node/publishing.py", f"{SOURCE}node/dispatcher.py", f"{SOURCE}node/journal.py")):
             return False

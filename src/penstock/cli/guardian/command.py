@@ -15,6 +15,7 @@ examples:
   penstock guardian clusters list --json
   penstock guardian inventory clicks
   penstock guardian alarms --cluster clicks
+  penstock guardian users add ann --role operator@clicks
   penstock guardian model check model/
   penstock guardian model export --cluster clicks model/
   penstock guardian plan --cluster clicks
@@ -31,7 +32,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
-from penstock.cli.guardian import alarms, cluster_model, clusters, inventory, nodes, plans
+from penstock.cli.guardian import alarms, cluster_model, clusters, inventory, nodes, plans, users
 
 SUMMARY = "run Guardian, which looks after many clusters; plan where replicas had better be"
 MODULES = ("numpy", "numba", "pyarrow")
@@ -48,6 +49,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     inventory.register(actions)
     alarms.register(actions)
     plans.register(actions)
+    users.register(actions)
     register_plan(actions)
     model = actions.add_parser(
         "model",

@@ -15,10 +15,12 @@
 | `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
 | `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
 | `/v1/plans`, `/v1/moves`, `/v1/limits`, `/v1/decisions` | see the modules of these names in `resources` |
+| `/v1/users`, `/v1/tokens` | who may do what, see `resources.users` |
 
-`read` answers from what is known. `decide` makes the records of a change and its answer, and changes nothing: only
-replaying the records does. A change carries the id of its request. When it is asked for again, because its answer was
-lost or its leader was, it is found among those that were made, and not made twice.
+`read` answers from what is known, to whoever asks: `guardian.core.permitted` comes before. `decide` makes the records
+of a change and its answer, and changes nothing: only replaying the records does. A change carries the id of its
+request. When it is asked for again, because its answer was lost or its leader was, it is found among those that were
+made, and not made twice.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from penstock.guardian.core.calls import (
     Reply,
     Resource,
 )
-from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
+from penstock.guardian.core.limits import GUARDIAN_PATH_MAX, GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
 from penstock.guardian.core.resources.alarms import AlarmList
 from penstock.guardian.core.resources.audit import Audit
@@ -51,11 +53,16 @@ from penstock.guardian.core.resources.model import ModelOfCluster
 from penstock.guardian.core.resources.moves import Moves
 from penstock.guardian.core.resources.plans import Plans
 from penstock.guardian.core.resources.topics import Topics
+from penstock.guardian.core.resources.users import Tokens, Users
 from penstock.guardian.core.state import Command, command_record
 
-SEEN = (Brokers(), Disks(), ModelOfCluster(), Topics())
-DONE = (Plans(), Moves(), Limits(), Decisions(), AlarmList())
-RESOURCES: dict[str, Resource] = {each.path: each for each in (Clusters(), Audit(), *SEEN, *DONE)}
+RESOURCES: dict[str, Resource] = {
+    each.path: each
+    for each in (
+        *(Clusters(), Audit(), Users(), Tokens(), Brokers(), Disks(), ModelOfCluster(), Topics()),
+        *(Plans(), Moves(), Limits(), Decisions(), AlarmList()),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,8 @@ class Change:
 
 def resource_at(call: Call) -> tuple[Resource, str]:
     """The resource that a call is about, and the name that it gives. Raises Refused."""
+    if len(call.path) > GUARDIAN_PATH_MAX:
+        raise Refused(NOT_FOUND, f"the path has {len(call.path)} characters: at most {GUARDIAN_PATH_MAX}")
     place = call.place
     if place in RESOURCES:
         return RESOURCES[place], ""

@@ -8,6 +8,7 @@ body. What there is to ask for is a `Resource` each, in `guardian.core.resources
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,25 +17,37 @@ from urllib.parse import parse_qsl
 from uuid import UUID
 
 from penstock.config.nearest import did_you_mean
+from penstock.guardian.core.described import Operation
 from penstock.guardian.core.limits import GUARDIAN_BODY_MAX_BYTES, GUARDIAN_TEXT_MAX
 from penstock.guardian.core.records import GuardianRecord
 from penstock.guardian.core.sight import Sight
 from penstock.guardian.core.state import Command, GuardianState
 
 OK, CREATED = 200, 201
-BAD_REQUEST, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED, CONFLICT, TOO_LARGE = 400, 403, 404, 405, 409, 413
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED, CONFLICT = 400, 401, 403, 404, 405, 409
+TOO_LARGE = 413
 TOO_MANY, UNAVAILABLE, NO_STORAGE = 429, 503, 507
+
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+"""What no name and no text of one line has: a table on a terminal would be at its mercy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call. `request_id` tells a change from all others; `principal` is who asks."""
+    """One call. `request_id` tells a change from all others; `principal` is who asks.
+
+    `token_id`: of the token by which she has logged in, None where she has not logged in by one. `is_super`: the node's
+    authorizer lets her do everything, so that her roles do not matter.
+    """
 
     method: str
     path: str
     body: bytes
     request_id: UUID
     principal: str
+    token_id: str | None = None
+    is_super: bool = False
 
     @property
     def changes(self) -> bool:
@@ -74,17 +87,23 @@ class Reply:
         return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
+def no_secret(size_bytes: int) -> bytes:
+    """What makes secrets where none are to be made."""
+    raise AssertionError("secrets are made by the leader alone")
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What an answer is made from.
 
     Attributes: `state`, what the log says; `sight`, what this node has seen of the clusters, if it leads; `wall_ms`,
-    the wall time.
+    the wall time; `new_secret` makes random bytes that nobody can guess.
     """
 
     state: GuardianState
     sight: Sight
     wall_ms: int
+    new_secret: Callable[[int], bytes] = no_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +117,15 @@ class Decided:
 
 class Resource(ABC):
     """One thing to ask for: what is at `path`, and at `path/NAME`. `live`: it is answered from what the leader sees,
-    so another node hands a call on even if it changes nothing.
+    so another node hands a call on even if it changes nothing. `operations`: what it says of itself to people and
+    tools.
 
     `name` is what follows the path, "" for the path itself. All methods raise Refused.
     """
 
     path: str
     live = False
+    operations: Sequence[Operation] = ()
 
     @abstractmethod
     def read(self, known: Known, call: Call, name: str) -> Reply:
@@ -163,4 +184,6 @@ def checked(value: Any, name: str) -> str:
         value.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say
         raise Refused(BAD_REQUEST, f"{name} is not UTF-8 text") from None
+    if CONTROL.search(value):
+        raise Refused(BAD_REQUEST, f"{name} has control characters")
     return value

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from penstock.guardian.core import answering, calls
+from penstock.guardian.core import answering, calls, permitted
 from penstock.guardian.core.calls import Call, Known, Reply, refusal
 from penstock.guardian.core.limits import GUARDIAN_HANDED_ON_MAX
 from penstock.guardian.core.quorum import GuardianQuorum
@@ -51,7 +51,7 @@ class Front:
             self._hand_on(call, answered, now_ms, handed_on=handed_on)
         elif not call.changes:
             known = quorum.age_ms(now_ms) is not None
-            reply = answering.read(Known(quorum.state, sight, wall_ms), call) if known else unavailable(NOT_KNOWN)
+            reply = permitted.read(Known(quorum.state, sight, wall_ms), call) if known else unavailable(NOT_KNOWN)
             self._answer(reply, answered, now_ms)
         else:
             quorum.leader.change(
@@ -79,6 +79,7 @@ class Front:
             body=call.body,
             request_id=call.request_id,
             on_behalf_of=call.principal,
+            token_id=call.token_id,
         )
         peer = Peer(target.node_id, target.host, target.port, target.listener)
         done = partial(self._came_back, answered)

@@ -3,7 +3,12 @@
 GuardianCall version 0 carries one call (`guardian.core.answering`) and its answer. Any node answers what changes
 nothing, with the age of what it knows; a change is made by the leader, to which another node hands it on. Status and
 body are the answer; the error code says only that a caller may not ask. `on_behalf_of` is the requester of a call that
-was handed on, and counts only from a node of this Guardian (who may do CLUSTER_ACTION).
+was handed on, and counts only from a node of this Guardian (who may do CLUSTER_ACTION); so does `token_id`, of the
+token by which that requester has logged in over HTTP.
+
+Whoever the authorizer lets alter the cluster (the super users; everybody, where none is set) may do everything. Others
+may do what the roles of the user of their name let them (`guardian.core.permitted`); who is no user is turned away
+here.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from penstock.protocol.messages.describe_quorum_response import DescribeQuorumRe
 from penstock.protocol.messages.own.guardian_call_request import GuardianCallRequest
 from penstock.protocol.messages.own.guardian_call_response import GuardianCallResponse
 from penstock.raft.messages import FETCHES_FROM, partition_of
+from penstock.security.authorizer import CLUSTER_NAME, Principal
 from penstock.security.rights import ACT_IN_CLUSTER, ALTER_CLUSTER, DESCRIBE_CLUSTER
 
 
@@ -84,20 +90,47 @@ def describe(node: GuardianNode, request: Request[DescribeQuorumRequest], now_ms
 def call(node: GuardianNode, request: Request[GuardianCallRequest], now_ms: int) -> Outcome:
     """GuardianCall: checks who asks, and has the node answer."""
     body = request.body
-    asked = Call(body.method, body.path, bytes(body.body), body.request_id, str(request.principal))
-    if not node.gate.allows(request, ALTER_CLUSTER if asked.changes else DESCRIBE_CLUSTER):
-        return node.dispatcher.exit.refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed")
     handed_on = body.on_behalf_of is not None
-    if handed_on:
-        if not node.gate.allows(request, ACT_IN_CLUSTER):
-            return node.dispatcher.exit.refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not a node")
-        asked = Call(asked.method, asked.path, asked.body, asked.request_id, str(body.on_behalf_of))
+    if handed_on and not node.gate.allows(request, ACT_IN_CLUSTER):
+        return node.dispatcher.exit.refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not a node")
+    asked = Call(
+        body.method,
+        body.path,
+        bytes(body.body),
+        body.request_id,
+        str(body.on_behalf_of if handed_on else request.principal),
+        token_id=body.token_id if handed_on else None,
+        is_super=is_super(node, request),
+    )
+    right = ALTER_CLUSTER if asked.changes else DESCRIBE_CLUSTER
+    if not handed_on and not asked.is_super and is_stranger(node, asked) and not node.gate.allows(request, right):
+        return node.dispatcher.exit.refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed")
 
     def answered(response: GuardianCallResponse, at_ms: int) -> None:
         node.answer(request, response, at_ms)
 
     node.front.take(asked, node.dispatcher.later(request, answered), now_ms, handed_on=handed_on)
     return LATER
+
+
+def is_super(node: GuardianNode, request: Request[GuardianCallRequest]) -> bool:
+    """Whether the authorizer lets whoever asks do everything; of a call that was handed on: whoever asked first, by
+    this node's settings. Who logged in by a token is never meant by the name alone."""
+    asked_first, connection = request.body.on_behalf_of, request.connection
+    if asked_first is None:
+        return node.gate.would_allow(request, ALTER_CLUSTER)
+    if request.body.token_id is not None:
+        return False
+    kind, _, name = asked_first.partition(":")
+    right = ALTER_CLUSTER
+    return node.gate.authorizer.authorize(
+        Principal(kind, name), connection.address, right.operation, right.resource, CLUSTER_NAME
+    )
+
+
+def is_stranger(node: GuardianNode, asked: Call) -> bool:
+    """Whether somebody whom the authorizer does not know is no user of Guardian's either."""
+    return node.quorum.state.accounts.of_principal(asked.principal) is None
 
 
 def refuse_call(request: Request[Any], code: ErrorCode, message: str) -> Message:

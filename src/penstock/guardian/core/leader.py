@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from penstock.errors import RequestError, StorageError
-from penstock.guardian.core import answering, calls
+from penstock.guardian.core import calls, permitted
 from penstock.guardian.core.calls import Call, Known, Reply, refusal
 from penstock.guardian.core.committed import Committed
 from penstock.guardian.core.limits import GUARDIAN_APPENDS_MAX
@@ -77,8 +77,9 @@ class Waiting:
 class Leader:
     """See the module's head. Attributes: `active`, whether this node leads, with everything committed applied."""
 
-    def __init__(self, log: Log, committed: Committed, random: Random) -> None:
+    def __init__(self, log: Log, committed: Committed, random: Random, nonces: Random) -> None:
         self.active = False
+        self._nonces = nonces
         self._log = log
         self._committed = committed
         self._random = random
@@ -132,13 +133,14 @@ class Leader:
         if refused is not None:
             answered(refused, now_ms)
             return
-        decided = answering.decide(Known(self.state, sight, wall_ms), call, self._new_id)
+        decided = permitted.decide(Known(self.state, sight, wall_ms, self._nonces.randbytes), call, self._new_id)
         reply = decided.reply
         if decided.records:
             try:
                 self._append(decided.records, now_ms)
             except (RequestError, StorageError) as error:
-                answered(refusal(calls.TOO_LARGE, str(error)), now_ms)
+                status = calls.TOO_LARGE if isinstance(error, RequestError) else calls.NO_STORAGE
+                answered(refusal(status, str(error)), now_ms)
                 return
         elif not self._appended:
             answered(reply if holds_lease else refusal(calls.UNAVAILABLE, NOT_LEADING), now_ms)

@@ -1,6 +1,6 @@
 """Limits of Guardian: what it knows, what one request may bring, and what waits."""
 
-from penstock.config.values import KiB, MiB
+from penstock.config.values import DAY_MS, KiB, MiB
 
 GUARDIAN_CLUSTERS_MAX = 1_000
 """Clusters of a federation; a further one is refused."""
@@ -86,3 +86,17 @@ GUARDIAN_EVACUATED_MAX = 10_000
 """Replicas that one evacuation moves; it says how many it leaves."""
 GUARDIAN_CANARY_LATENCIES_MAX = 60
 """Latencies of a broker's canary that are kept; the oldest are forgotten."""
+GUARDIAN_USERS_MAX = 1_000
+"""Users; a further one is refused."""
+GUARDIAN_USER_ROLES_MAX = 64
+"""Roles of one user; more are refused. Who needs one for each of many clusters has one for all."""
+GUARDIAN_USER_TOKENS_MAX = 10
+"""Tokens of one user that have not expired; a further one is refused."""
+GUARDIAN_TOKEN_DEFAULT_MS = 90 * DAY_MS
+"""How long a token counts that is made without saying so."""
+GUARDIAN_TOKEN_MAX_MS = 366 * DAY_MS
+"""How long a token may count; a longer time is refused."""
+GUARDIAN_TOKEN_STATE_AGE_MAX_MS = 10_000
+"""How old what a node knows may be for tokens to count there: it may not have heard yet that one was revoked."""
+GUARDIAN_PATH_MAX = 2_000
+"""Characters of a path and its query; a longer one is refused."""

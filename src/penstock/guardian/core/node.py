@@ -7,7 +7,7 @@ except that `start` reads the small files that identify the node, and its log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from random import Random
 from typing import Any, NoReturn
 from uuid import UUID
@@ -16,8 +16,9 @@ from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.guardian.core.alarms.early_warning import EarlyWarning
 from penstock.guardian.core.alarms.submitting import PlanSubmission
+from penstock.guardian.core.calls import Call
 from penstock.guardian.core.canary import Canary
-from penstock.guardian.core.front import Front
+from penstock.guardian.core.front import Answered, Front
 from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
 from penstock.guardian.core.quorum import GuardianQuorum
@@ -26,9 +27,7 @@ from penstock.guardian.core.sampler import Sampler
 from penstock.guardian.core.sight import Sight
 from penstock.guardian.core.work.executor import Executor
 from penstock.log.directory import LogDirectory
-from penstock.log.disk import Operation
 from penstock.metadata.image import EMPTY_IMAGE
-from penstock.node.bugs import Bugs
 from penstock.node.channel import Channel
 from penstock.node.client_metrics.node_part import ClientMetrics
 from penstock.node.client_quotas import ClientQuotas
@@ -40,19 +39,18 @@ from penstock.node.effects import Effect, Run
 from penstock.node.gate import Gate, authorizer_of
 from penstock.node.identities import Identities
 from penstock.node.journal import Journal
+from penstock.node.machine import NodeMachine
 from penstock.node.mechanisms import mechanisms_of
 from penstock.node.outgoing import Outgoing
 from penstock.node.peer_logins import PeerLogins
 from penstock.node.plugged import NOTHING_PLUGGED, Plugged
 from penstock.node.purgatory import Purgatory
 from penstock.node.quorum_calls import QuorumCalls
-from penstock.node.request import Kept, Request, Served
+from penstock.node.request import Served
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.node.turns import CountedWork
-from penstock.protocol.message import Message
 from penstock.records.wall import WallTime
-from penstock.security.certificates import Shown
 
 UNREPORTED_ROUNDS_MAX = 16
 """Rounds in which calls that failed at once are told to their callers, which may call again, in one turn."""
@@ -71,20 +69,19 @@ class NoRecords:
         """Nobody watches over connections of clients."""
 
 
-class GuardianNode:
+class GuardianNode(NodeMachine):
     """See the module's head. `now_ms`, which never goes back, is for timers; `wall` is for timestamps.
 
     Args:
         settings: the node's. directory: the one at `penstock.guardian.data.dir`. random: all randomness of the node.
         bug: gets errors that should never happen; by default they are logged. work_ms: a clock, in ms, that measures
-        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins, which nobody
-        outside may guess. plugged: see there.
+        the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins and tokens, which
+        nobody outside may guess. plugged: see there.
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
-        sight: what has been seen of the clusters. reach: calls to their brokers. executor: does what
-            plans say. early_warning: raises alarms, heals. canary: measures brokers.
-        stopped: a clean stop is complete. failure: why the node cannot go on; None while it can.
+        sight: what has been seen of the clusters. reach: calls to their brokers. executor: does what plans say.
+        early_warning: raises alarms, heals. canary: measures brokers.
     """
 
     def __init__(
@@ -102,6 +99,7 @@ class GuardianNode:
         self.guardian_settings = settings
         node_settings = settings.node
         state = self.state = NodeState(node_settings, directory)
+        self._nonces = nonces or random
         scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.connections: dict[int, Connection] = {}
         self.identity: GuardianIdentity
@@ -109,8 +107,8 @@ class GuardianNode:
         self.front: Front
         self.executor: Executor
         users = EMPTY_IMAGE.scram_credentials
-        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, nonces or random)
-        self.outgoing = Outgoing(
+        mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, self._nonces)
+        self._outgoing = Outgoing(
             state.node_id,
             timers=scheduler.timers,
             random=scheduler.random,
@@ -176,23 +174,9 @@ class GuardianNode:
         return self.quorum.leader_id is not None and self.quorum.age_ms(self.scheduler.now_ms) is not None
 
     @property
-    def stopped(self) -> bool:
-        return self.state.stopped
-
-    @property
-    def failure(self) -> Exception | None:
-        return self.state.failure
-
-    @property
-    def node_id(self) -> int:
-        return self.state.node_id
-
-    @property
-    def bugs(self) -> Bugs:
-        return self.scheduler.bugs
-
-    def bug(self, place: str, what: str, error: Exception) -> None:
-        self.scheduler.bug(place, what, error)
+    def outgoing(self) -> Outgoing:
+        """Calls to other nodes, and to the brokers of clusters."""
+        return self._outgoing
 
     def may_act(self, now_ms: int) -> bool:
         """Whether this node may act by itself now, see `guardian.core.lease`."""
@@ -216,6 +200,7 @@ class GuardianNode:
                 self,
                 call=QuorumCalls(self.outgoing, lambda: self.quorum).call,
                 random=scheduler.random,
+                nonces=self._nonces,
                 wall=scheduler.wall,
             )
             self.front = Front(
@@ -262,91 +247,9 @@ class GuardianNode:
 
     # Events
 
-    def connected(
-        self, connection: int, listener: str, peer: str, now_ms: int, shown: Shown | None = None, *, since_ms: int = -1
-    ) -> None:
-        """A client or another node connected; see `node.broker`."""
-        assert connection not in self.connections
-        self.scheduler.now_ms = now_ms
-        found = Connection.of(self.state.settings, connection, listener, peer)
-        if self.dispatcher.logins.connected(found, now_ms if since_ms < 0 else since_ms, shown):
-            self.connections[connection] = found
-
-    def tenant_of(self, connection: int) -> Hashable:
-        """In whose turn of a lane bytes for a connection are read; None: in the node's own."""
-        found = self.connections.get(connection)
-        return None if found is None else self.dispatcher.turns.tenants.of(found)
-
     def connection_delay_ms(self, address: str, now_ms: int) -> int:
         """No address is held back."""
         return 0
-
-    def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
-        """Handles one frame, without its length prefix; one of a connection that the node has closed is ignored."""
-        self.scheduler.now_ms = now_ms
-        found = self.connections.get(connection)
-        if found is not None:
-            self.dispatcher.received(found, frame, now_ms)
-
-    def disconnected(self, connection: int, now_ms: int) -> None:
-        """The connection is gone."""
-        self._happens(now_ms)
-        found = self.connections.get(connection)
-        if found is not None:
-            self.dispatcher.turns.leave(found)
-
-    def link_up(self, link: int, now_ms: int) -> None:
-        """A connection that `Dial` asked for has been made."""
-        self._happens(now_ms)
-        self.scheduler.guarded("call", "a connection to another node", self.outgoing.link_up, link, now_ms)
-
-    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
-        """An answer of another node, without its length prefix."""
-        self._happens(now_ms)
-        self.scheduler.guarded("call", "an answer of another node", self.outgoing.link_received, link, frame, now_ms)
-
-    def link_lost(self, link: int, reason: str, now_ms: int) -> None:
-        """A connection to another node broke, or could not be made."""
-        self._happens(now_ms)
-        what = "a lost connection to another node"
-        self.scheduler.guarded("call", what, self.outgoing.link_lost, link, reason, now_ms)
-
-    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        """An operation of a `Run` effect has succeeded."""
-        self._operation_ended(operation, operation.owner.operation_completed, result, now_ms)
-
-    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """An operation of a `Run` effect has raised an error of the disk."""
-        self._operation_ended(operation, operation.owner.operation_failed, error, now_ms)
-
-    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """An operation of a `Run` effect has raised something else than OSError: a bug."""
-        self._operation_ended(operation, self._operation_broke, error, now_ms)
-
-    def _operation_ended(self, operation: Operation, tell: Callable[..., None], outcome: Any, now_ms: int) -> None:
-        self._happens(now_ms)
-        try:
-            tell(operation, outcome, now_ms)
-        except Exception as error:
-            self._operation_broke(operation, error, now_ms)
-
-    def _operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        what = f"{type(operation).__name__} of {operation.order}"
-        self.scheduler.guarded("operation", what, operation.owner.operation_broke, operation, error, now_ms)
-        self.scheduler.bug("operation", what, error)
-
-    def _happens(self, now_ms: int) -> None:
-        self.scheduler.now_ms = now_ms
-        self.scheduler.stirred = True
-
-    def tick(self, now_ms: int) -> None:
-        """Called at `next_deadline_ms`: fires timers, serves connections in line."""
-        scheduler = self.scheduler
-        scheduler.now_ms = now_ms
-        scheduler.tick(now_ms)
-        scheduler.guarded("request", "the turns of connections", self.dispatcher.turns.serve)
-        if scheduler.working:
-            scheduler.guarded("work", "long work", scheduler.step)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called. None: only events can wake the node."""
@@ -372,14 +275,12 @@ class GuardianNode:
         scheduler.effects = []
         return effects
 
-    # For handlers and the quorum
+    # For others
 
-    def answer(self, request: Request[Any], message: Message | Kept | None, now_ms: int) -> None:
-        """Answers a request for which the handler returned LATER."""
-        self.dispatcher.exit.answer(request, message, now_ms)
-
-    def quorum_stirred(self) -> None:
-        self.scheduler.stirred = True
+    def ask(self, call: Call, answered: Answered, now_ms: int) -> None:
+        """Has a call answered that came otherwise than over the node's listener; `answered` is called once."""
+        self._happens(now_ms)
+        self.front.take(call, answered, now_ms, handed_on=False)
 
     def log_failed(self, error: Exception) -> None:
         """The node cannot go on; the shell ends the process."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from penstock.errors import ProtocolError, StorageError, UnsupportedVersionError
+from penstock.guardian.core.accounts import AccountRecord
 from penstock.guardian.core.alarms.alarm import AlarmRecord
 from penstock.guardian.core.work.replaying import WorkRecord
 from penstock.protocol.messages.guardian.guardian_cluster_record import GuardianClusterRecord
@@ -34,6 +35,7 @@ GuardianRecord = (
     | GuardianModeRecord
     | AlarmRecord
     | WorkRecord
+    | AccountRecord
 )
 
 

@@ -115,12 +115,12 @@ class SeenCanary:
     failures: int = 0
 
     def succeeded(self, wall_ms: int, latency_ms: int) -> None:
-        """It has read what it wrote."""
+        """The broker gave back what was written."""
         self.read_ms = wall_ms
         self.latencies_ms.append(latency_ms)
 
     def failed(self, wall_ms: int, why: str) -> None:
-        """It has not."""
+        """The broker did not."""
         self.failed_ms, self.failure = wall_ms, why
         self.failures += 1
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from penstock.errors import StorageError
+from penstock.guardian.core.accounts import AccountRecord, Accounts
 from penstock.guardian.core.alarms.alarm import NO_ALARMS, AlarmRecord, Alarms, alarm_record, replay_alarm
 from penstock.guardian.core.limits import GUARDIAN_COMMANDS_REMEMBERED_MAX
 from penstock.guardian.core.records import FEATURE_LEVEL, GuardianRecord
@@ -74,7 +75,7 @@ class GuardianState:
 
     Attributes: `feature_level`, 0 for a log without a record; `clusters` by id, in the order of registration;
     `commands` by request id, the newest last; `work`, the plans and all that is about them; `alarms`, what is or was
-    wrong with clusters.
+    wrong with clusters; `accounts`, users and their tokens.
     """
 
     feature_level: int = 0
@@ -82,6 +83,7 @@ class GuardianState:
     commands: Mapping[UUID, Command] = field(default_factory=lambda: MappingProxyType({}))
     alarms: Alarms = NO_ALARMS
     work: Work = NO_WORK
+    accounts: Accounts = field(default_factory=Accounts)
 
     def named(self, name: str) -> Cluster | None:
         """The cluster of this name."""
@@ -113,6 +115,8 @@ def replay_one(state: GuardianState, record: GuardianRecord) -> GuardianState:
         return replace(state, alarms=replay_alarm(state.alarms, record))
     if isinstance(record, WorkRecord):
         return replace(state, work=replay_work(state.work, record))
+    if isinstance(record, AccountRecord):
+        return replace(state, accounts=state.accounts.after(record))
     clusters = dict(state.clusters)
     if isinstance(record, GuardianClusterRecord):
         clusters[record.cluster_id] = cluster_of(record)
@@ -122,6 +126,7 @@ def replay_one(state: GuardianState, record: GuardianRecord) -> GuardianState:
         del clusters[record.cluster_id]
         state = replace(state, alarms=state.alarms.without_cluster(record.cluster_id))
         state = replace(state, work=state.work.without_cluster(record.cluster_id))
+        state = replace(state, accounts=state.accounts.without_cluster(record.cluster_id))
     else:
         cluster = clusters[record.cluster_id]
         modes = MappingProxyType({**cluster.modes, record.action: record.mode})
@@ -144,6 +149,7 @@ def snapshot_records(state: GuardianState) -> Iterator[GuardianRecord]:
         yield cluster_record(cluster)
         for action, mode in cluster.modes.items():
             yield GuardianModeRecord(cluster_id=cluster.id, action=action, mode=mode)
+    yield from state.accounts.records()
     for command in state.commands.values():
         yield command_record(command)
     for alarm in state.alarms.by_id.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
@@ -97,6 +97,10 @@ class Alarms:
     def without_cluster(self, cluster_id: UUID) -> Alarms:
         """Without those of a cluster that is not registered any more."""
         return alarms_of(each for each in self.by_id.values() if each.cluster_id != cluster_id)
+
+    def of_clusters(self, clusters: Set[UUID]) -> Alarms:
+        """The alarms of these clusters, and no others."""
+        return alarms_of(each for each in self.by_id.values() if each.cluster_id in clusters)
 
 
 NO_ALARMS = Alarms()

@@ -28,6 +28,16 @@ from penstock.guardian.core.calls import (
     checked,
     text_of,
 )
+from penstock.guardian.core.described import (
+    REMOVED,
+    Operation,
+    by_name,
+    choice,
+    listed,
+    or_null,
+    shape,
+    text,
+)
 from penstock.guardian.core.limits import (
     GUARDIAN_BOOTSTRAP_MAX,
     GUARDIAN_CLUSTERS_MAX,
@@ -50,11 +60,48 @@ from penstock.protocol.messages.guardian.guardian_remove_cluster_record import G
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 FIELDS = ("name", "kind", "bootstrap", "idc", "credentials", "labels", "modes")
 
+MODES_SHAPE = by_name(choice("What Guardian may do by itself.", MODES), f"By kind of action: {', '.join(ACTIONS)}.")
+NAME_SHAPE = text("For people; letters, digits, dots, dashes and underscores.", maxLength=GUARDIAN_TEXT_MAX)
+BOOTSTRAP_SHAPE = listed(text("HOST:PORT"), "Where the cluster is reached.")
+CLUSTER = shape(
+    "Cluster",
+    {
+        "name": NAME_SHAPE,
+        "id": text("Given by Guardian, never used again."),
+        "kind": choice("What it runs.", KINDS),
+        "bootstrap": BOOTSTRAP_SHAPE,
+        "idc": text("The data centre; empty if it is not told."),
+        "credentials": or_null(text("The name under which a node finds how to log in; no secret.")),
+        "labels": by_name(text("A value."), "Whatever else is to be known."),
+        "modes": MODES_SHAPE,
+    },
+)
+NEW_CLUSTER = shape(
+    "NewCluster",
+    {"name": NAME_SHAPE, "bootstrap": BOOTSTRAP_SHAPE},
+    {each: CLUSTER["properties"][each] for each in ("kind", "idc", "credentials", "labels", "modes")},
+)
+NEW_EXAMPLE = {"name": "clicks", "bootstrap": ["10.0.0.7:9092"], "kind": "kafka", "idc": "north"}
+EXAMPLE = {
+    **NEW_EXAMPLE, "id": "7kUq0a1sQ2mJ9m0m3m1xTg", "credentials": None, "labels": {"team": "web"},
+    "modes": {**dict.fromkeys(ACTIONS, MODES[0]), "balance": MODES[1]},
+}  # fmt: skip
+
 
 class Clusters(Resource):
     """See the module's head."""
 
     path = "/v1/clusters"
+    operations = (
+        Operation("GET", "All clusters that the requester may see", shape("Clusters", {"clusters": listed(CLUSTER)}),
+                  example={"clusters": [EXAMPLE]}),
+        Operation("GET", "One cluster", CLUSTER, named=True, example=EXAMPLE),
+        Operation("POST", "Register a cluster", CLUSTER, example=EXAMPLE, body=NEW_CLUSTER, body_example=NEW_EXAMPLE),
+        Operation("PATCH", "Set modes of a cluster", CLUSTER, named=True, example=EXAMPLE,
+                  body=shape("NewModes", {"modes": MODES_SHAPE}), body_example={"modes": {"balance": "advise"}}),
+        Operation("DELETE", "Forget a cluster; nothing in it changes", REMOVED, named=True,
+                  example={"removed": "clicks"}),
+    )  # fmt: skip
 
     def read(self, known: Known, call: Call, name: str) -> Reply:
         if name:

@@ -194,4 +194,5 @@ class Executor:
 
 def usable(answer: Message | None) -> Message | None:
     """An answer that says something: one that says as a whole that it cannot be given is none."""
-    return None if answer is not None and getattr(answer, "error_code", 0) else answer
+    error_code: int = 0 if answer is None else getattr(answer, "error_code", 0)
+    return None if error_code else answer

@@ -10,7 +10,7 @@ partition (another broker, another directory, another leader) is one move, whose
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from uuid import UUID
@@ -240,19 +240,23 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Everything of this kind. Plans and decisions by id, the oldest first; ids are never used again."""
+    """Everything of this kind. Plans and decisions by id, the oldest first; ids are never used again, also those of
+    what is hidden from whoever asks (`last_plan`, `last_decision`).
+    """
 
     plans: Mapping[int, Plan] = field(default_factory=lambda: MappingProxyType({}))
     limits: Mapping[LimitKey, Limit] = field(default_factory=lambda: MappingProxyType({}))
     decisions: Mapping[int, Decision] = field(default_factory=lambda: MappingProxyType({}))
+    last_plan: int = 0
+    last_decision: int = 0
 
     @property
     def next_plan(self) -> int:
-        return max(self.plans, default=0) + 1
+        return self.last_plan + 1
 
     @property
     def next_decision(self) -> int:
-        return max(self.decisions, default=0) + 1
+        return self.last_decision + 1
 
     def worked_plans(self, cluster: UUID | None = None) -> Iterator[Plan]:
         """Plans that the executor looks after, of one cluster or of all."""
@@ -273,7 +277,7 @@ class Work:
                 break
             del kept[each.id]
             moves -= len(each.moves)
-        return replace(self, plans=MappingProxyType(kept))
+        return replace(self, plans=MappingProxyType(kept), last_plan=max(self.last_plan, plan.id))
 
     def with_limit(self, limit: Limit) -> Work:
         return replace(self, limits=MappingProxyType({**self.limits, limit.key: limit}))
@@ -286,12 +290,19 @@ class Work:
         kept = {**self.decisions, decision.id: decision}
         while len(kept) > GUARDIAN_DECISIONS_MAX:
             del kept[next(iter(kept))]
-        return replace(self, decisions=MappingProxyType(kept))
+        return replace(self, decisions=MappingProxyType(kept), last_decision=max(self.last_decision, decision.id))
 
     def without_cluster(self, cluster: UUID) -> Work:
         """Without what is about a cluster that is not registered any more; its plans have ended."""
         limits = {key: each for key, each in self.limits.items() if each.cluster != cluster}
         return replace(self, limits=MappingProxyType(limits))
+
+    def of_clusters(self, clusters: Set[UUID]) -> Work:
+        """What is about these clusters, and nothing else."""
+        plans = {key: each for key, each in self.plans.items() if each.cluster in clusters}
+        limits = {key: each for key, each in self.limits.items() if each.cluster in clusters}
+        decisions = {key: each for key, each in self.decisions.items() if each.plan in plans}
+        return replace(self, plans=plans, limits=limits, decisions=decisions)
 
 
 NO_WORK = Work()

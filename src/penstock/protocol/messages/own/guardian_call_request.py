@@ -15,3 +15,4 @@ class GuardianCallRequest(Message, key=30100, versions=(0, 0), flexible_from=0):
     body: bytes = b""
     request_id: UUID = ZERO_UUID
     on_behalf_of: str | None = None
+    token_id: str | None = None
