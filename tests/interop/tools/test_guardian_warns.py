@@ -145,3 +145,32 @@ def test_a_broker_of_penstock_dies_and_comes_back(guardian: Guardian, tmp_path: 
 def test_a_broker_of_kafka_dies_and_comes_back(guardian: Guardian, tmp_path: Path) -> None:
     with KafkaCluster(tmp_path / "nodes") as cluster:
         check_warnings(guardian, cluster)
+
+
+@pytest.mark.slow
+def test_a_dead_directory_of_a_broker_is_evacuated(guardian: Guardian, tmp_path: Path) -> None:
+    """Its place is taken by a file, so that the broker comes back without it."""
+    with Cluster(tmp_path / "nodes", directories=2) as cluster:
+        create = ["topics", "create", "t", "--partitions", str(PARTITIONS), "--replication-factor", "2"]
+        assert main([*create, "--bootstrap", cluster.bootstrap]) == 0
+        guardian.said("clusters", "add", "clicks", "--kind", "penstock", "--bootstrap", cluster.bootstrap)
+        dead = cluster.path(3) / "data-2"
+        lying_there = len(list(dead.glob("t-*")))
+        assert lying_there
+        cluster.stop(3)
+        dead.rename(cluster.path(3) / "gone")
+        dead.write_text("")
+        cluster.start(3)
+        cluster.wait_ready(3)
+        found = until_alarm(guardian, CONFIRM_S + 2 * SLACK_S, kind="dead-disk", state="confirmed")
+        assert (found["broker"], found["dir"]) == (3, str(dead))
+        plan = guardian.json("alarms", found["id"])["plan"]
+        assert len(plan["moves"]) == lying_there
+        guardian.said("heal", "--cluster", "clicks", "advise")
+        guardian.said("heal", found["id"])
+        healed = until_alarm(guardian, 3 * (CONFIRM_S + DELAY_S + SLACK_S), kind="dead-disk", state="acting")
+        assert healed["id"] == found["id"]
+        wait_until(lambda: guardian.json("plans", "list")["plans"][0]["state"] == "done", "its plan is done", 60)
+        brokers = replicas_of(cluster)
+        assert sum(brokers.values()) == 2 * PARTITIONS
+        assert brokers[3] == len(list((cluster.path(3) / "data-1").glob("t-*")))

@@ -16,6 +16,7 @@ from penstock.guardian.core.alarms.finding import (
     Finding,
     Subject,
     Verdicts,
+    counted,
     fresh,
     metadata_ms,
 )
@@ -35,8 +36,9 @@ class DeadBrokers(Detector):
         findings = {}
         for broker, assigned in sorted(census.missing.items()):
             said, agreed = other_view(seen, broker, wall_ms)
-            told = f"the cluster's metadata does not name broker {broker} among {len(census.brokers)} living brokers"
-            holds = f"{assigned.count} replicas are assigned to it"
+            living = counted(len(census.brokers), "living broker")
+            told = f"the cluster's metadata does not name broker {broker} among {living}"
+            holds = f"it is to have {counted(assigned.count, 'replica')}"
             findings[Subject(broker)] = Finding(stamp_ms, (told, holds, said), agreed)
         return Verdicts(findings, lambda subject: stamp_ms)
 
