@@ -174,3 +174,34 @@ def test_a_dead_directory_of_a_broker_is_evacuated(guardian: Guardian, tmp_path:
         brokers = replicas_of(cluster)
         assert sum(brokers.values()) == 2 * PARTITIONS
         assert brokers[3] == len(list((cluster.path(3) / "data-1").glob("t-*")))
+
+
+@pytest.mark.slow
+def test_the_next_leader_of_guardian_goes_on_with_an_alarm(tmp_path: Path) -> None:
+    """It is killed when a broker has been found dead. The broker is evacuated all the same, by one plan."""
+    guardian = Guardian(tmp_path, nodes=3, **SETTINGS)
+    guardian.format()
+    for node_id in guardian.ports:
+        guardian.start(node_id)
+    try:
+        with three_racks(tmp_path / "nodes") as cluster:
+            create = ["topics", "create", "t", "--partitions", str(PARTITIONS), "--replication-factor", "2"]
+            assert main([*create, "--bootstrap", cluster.bootstrap]) == 0
+            guardian.said("clusters", "add", "clicks", "--kind", "penstock", "--bootstrap", cluster.bootstrap)
+            time.sleep(2)
+            cluster.kill(3)
+            alarm = until_alarm(guardian, SESSION_S + CONFIRM_S + SLACK_S, kind="dead-broker", state="confirmed")
+            leader_id = guardian.json("clusters", "list")["leader"]
+            guardian.kill(leader_id)
+            assert guardian.json("alarms", alarm["id"])["since_ms"] == alarm["since_ms"]
+            guardian.said("heal", "--cluster", "clicks", "on")
+            patience_s = 3 * (CONFIRM_S + DELAY_S + SLACK_S)
+            healed = until_alarm(guardian, patience_s, kind="dead-broker", state="recovered")
+            assert (healed["id"], healed["heals"]) == (alarm["id"], 1)
+            assert guardian.json("clusters", "list")["leader"] != leader_id
+            plans = guardian.json("plans", "list")["plans"]
+            assert len(plans) == 1
+            assert replicas_of(cluster) == {1: PARTITIONS, 2: PARTITIONS}
+    finally:
+        for node_id in list(guardian.processes):
+            guardian.kill(node_id)

@@ -9,11 +9,13 @@ from uuid import UUID
 import pytest
 from support.sights import CLUSTER, START_MS, partition, sight_of
 
+from penstock.guardian.core import answering
 from penstock.guardian.core.alarms.census import census_of
 from penstock.guardian.core.alarms.dead_brokers import DeadBrokers
 from penstock.guardian.core.alarms.evacuation import evacuation
 from penstock.guardian.core.alarms.finding import Subject
 from penstock.guardian.core.alarms.metrics import canary_samples
+from penstock.guardian.core.calls import Call, Known
 from penstock.guardian.core.canary import Canary
 from penstock.guardian.core.canary_topic import lacking, partitions_of
 from penstock.guardian.core.limits import GUARDIAN_CANARY_LATENCIES_MAX
@@ -248,6 +250,13 @@ def test_the_topic_of_the_canaries_is_no_reason_for_an_alarm() -> None:
     seen = sight_of((1, 2), *canary_partitions(1, 3), partition(0, 1, 2))
     assert not census_of(seen).missing
     assert evacuation(seen, Subject(3))["violations"] == []
+
+
+def test_no_plan_moves_the_partitions_of_the_canaries() -> None:
+    seen = sight_of((1, 2), *canary_partitions(1, 2), partition(0, 1, 2))
+    known = Known(replay(EMPTY, [cluster_record(CLUSTER)]), Sight({CLUSTER.id: seen}), START_MS)
+    reply = answering.read(known, Call("GET", "/v1/model?cluster=clicks", b"", UUID(int=0), "User:ann"))
+    assert (reply.status, list(reply.body["topics"])) == (200, ["t"])
 
 
 def test_a_cluster_that_is_registered_no_more_is_let_be() -> None:
