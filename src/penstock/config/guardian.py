@@ -121,6 +121,16 @@ class GuardianSettings(Group):
         f"{PREFIX}alarm.disk.full.ms", INT, default=24 * HOUR_MS, at_least=MINUTE_MS
     ).documented("An alarm is raised for a disk that would be full within this time, if it went on filling as it does.")
 
+    penstock_guardian_canary = Setting(
+        f"{PREFIX}canary", STRING, default="by-mode", one_of=("by-mode", "always", "never")
+    ).documented(
+        "Where Guardian's leader measures brokers by a record every few seconds, in a topic of its own: where it may "
+        "do more than observe (the mode of `heal`), in each cluster, or nowhere."
+    )
+    penstock_guardian_canary_interval_ms = Setting(
+        f"{PREFIX}canary.interval.ms", INT, default=5 * SECOND_MS, at_least=100
+    ).documented("How often each broker is measured so.")
+
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> GuardianSettings:
         """Reads and checks the entries of a properties file, or any mapping of names to text.

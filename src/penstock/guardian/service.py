@@ -22,7 +22,7 @@ from penstock.config.guardian import LISTENER, PREFIX, GuardianSettings
 from penstock.config.server import Settings
 from penstock.errors import ConfigError, StorageError
 from penstock.events import events
-from penstock.guardian.core.alarms.metrics import alarm_samples
+from penstock.guardian.core.alarms.metrics import alarm_samples, canary_samples
 from penstock.guardian.core.identity import GuardianIdentity, format_directory
 from penstock.guardian.core.node import GuardianNode
 from penstock.log.directory import LogDirectory
@@ -175,6 +175,7 @@ class GuardianServer(NodeServer):
         yield from alarm_samples(state, node.sight)
         if self._rest is not None:
             yield from self._rest.samples()
+        yield from canary_samples(state, node.sight)
         yield from node.bugs.samples()
 
     def _close_directories(self) -> None:

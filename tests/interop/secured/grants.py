@@ -163,6 +163,7 @@ EXCUSED: dict[str, str] = {
     "spark/": "clients in processes of Spark, which take options: test_spark_on_a_secured_cluster.py has them",
     "tools/test_guardian_plan.py": "a plan is a file; what moves replicas is tools/test_moving_replicas.py",
     "tools/test_guardian_sees.py": "Guardian logs in by its own settings, which unit and e2e tests are about",
+    "tools/test_guardian_warns.py": "Guardian logs in by its own settings, which unit and e2e tests are about",
     "tools/test_masks.py": "about the harness itself",
     "tools/test_voters.py": "about controllers, whose listener is theirs",
     "groups/test_without_the_topic.py": "byte by byte, without a client, and about brokers that nobody has asked yet",

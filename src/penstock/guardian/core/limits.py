@@ -60,6 +60,10 @@ GUARDIAN_DOUBTS_TOLD = 3
 """Things of an answer that are not believed and are named; of the others only the number is told."""
 GUARDIAN_ROWS_PER_ANSWER = 2_000
 """Rows of one answer about what is seen; the others come on the next pages."""
+GUARDIAN_ENDS_PER_CALL = 5_000
+"""Partitions whose ends are asked for at once; the others are asked for after the answer."""
+GUARDIAN_WINDOWS_KEPT = 288
+"""Windows of five minutes that are kept for each partition, a day of them; older ones are forgotten."""
 GUARDIAN_FRESH_MS = 30_000
 """How old what was seen may be for an alarm to rest on it; what is older says nothing."""
 GUARDIAN_ALARMS_MAX = 1_000
@@ -80,6 +84,8 @@ GUARDIAN_PINGS_MAX = 20
 """Dead brokers of a cluster that are called at once; with more of them nothing is done anyway."""
 GUARDIAN_EVACUATED_MAX = 10_000
 """Replicas that one evacuation moves; it says how many it leaves."""
+GUARDIAN_CANARY_LATENCIES_MAX = 60
+"""Latencies of a broker's canary that are kept; the oldest are forgotten."""
 GUARDIAN_USERS_MAX = 1_000
 """Users; a further one is refused."""
 GUARDIAN_USER_ROLES_MAX = 64
@@ -94,7 +100,3 @@ GUARDIAN_TOKEN_STATE_AGE_MAX_MS = 10_000
 """How old what a node knows may be for tokens to count there: it may not have heard yet that one was revoked."""
 GUARDIAN_PATH_MAX = 2_000
 """Characters of a path and its query; a longer one is refused."""
-GUARDIAN_ENDS_PER_CALL = 5_000
-"""Partitions whose ends are asked for at once; the others are asked for after the answer."""
-GUARDIAN_WINDOWS_KEPT = 288
-"""Windows of five minutes that are kept for each partition, a day of them; older ones are forgotten."""

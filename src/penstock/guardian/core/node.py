@@ -17,6 +17,7 @@ from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.guardian.core.alarms.early_warning import EarlyWarning
 from penstock.guardian.core.alarms.submitting import PlanSubmission
 from penstock.guardian.core.calls import Call
+from penstock.guardian.core.canary import Canary
 from penstock.guardian.core.front import Answered, Front
 from penstock.guardian.core.handlers import handlers
 from penstock.guardian.core.identity import GuardianIdentity, read_identity
@@ -82,7 +83,7 @@ class GuardianNode(NodeMachine):
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.
         sight: what has been seen of the clusters. reach: calls to their brokers. executor: does what plans say.
-        early_warning: raises alarms, heals.
+        early_warning: raises alarms, heals. canary: measures brokers.
     """
 
     def __init__(
@@ -133,6 +134,14 @@ class GuardianNode(NodeMachine):
             do=scheduler.do,
             new_id=lambda: UUID(int=scheduler.random.getrandbits(128), version=4),
             submission=PlanSubmission(lambda: self.quorum, self.sight),
+        )
+        self.canary = Canary(
+            lambda: self.quorum,
+            self.sight,
+            self.reach,
+            scheduler.wall,
+            where=settings.penstock_guardian_canary,
+            every_ms=settings.penstock_guardian_canary_interval_ms,
         )
         authorizer = authorizer_of(node_settings)
         authorizer.loaded()
@@ -225,6 +234,7 @@ class GuardianNode(NodeMachine):
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, scheduler.bugs, self._quorum_broke),
             Duty("the executor", executor.tick, executor.next_deadline_ms, scheduler.bugs),
             Duty("the looks at clusters", sampler.tick, sampler.next_deadline_ms, scheduler.bugs),
+            Duty("the canaries", self.canary.tick, self.canary.next_deadline_ms, scheduler.bugs),
             Duty("early warning", self.early_warning.tick, self.early_warning.next_deadline_ms, scheduler.bugs),
         )
         self.state.ready = True

@@ -7,15 +7,19 @@ the same for Penstock and for Apache Kafka.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from penstock.guardian.core.limits import GUARDIAN_CANARY_LATENCIES_MAX
 from penstock.guardian.core.windows import Windows
 
 Place = tuple[str, int, int]
 """Topic, partition and broker of a replica."""
 METADATA, REASSIGNMENTS, DISKS, OFFSETS, SETTINGS = "metadata", "reassignments", "disks", "offsets", "settings"
 """Parts of what is seen of a cluster; each is seen by itself, and has an age of its own."""
+CANARY_TOPIC = "__penstock_guardian_canary"
+"""The topic by which the leader measures each broker."""
 IDENTITY = "identity"
 """The part whose failure says that this is another cluster than it was, or one that is registered twice."""
 
@@ -97,6 +101,36 @@ class Suspicion:
 
 
 @dataclass(slots=True)
+class SeenCanary:
+    """How a broker's canary did (`guardian.core.canary`).
+
+    Attributes: `latencies_ms`, from a write to its being read, the newest last. `read_ms`, `failed_ms`: when it last
+    succeeded or failed, wall time in ms, -1 for never; `failure`, why it failed then. `failures`: how often it has.
+    """
+
+    latencies_ms: deque[int] = field(default_factory=lambda: deque(maxlen=GUARDIAN_CANARY_LATENCIES_MAX))
+    read_ms: int = -1
+    failed_ms: int = -1
+    failure: str = ""
+    failures: int = 0
+
+    def succeeded(self, wall_ms: int, latency_ms: int) -> None:
+        """The broker gave back what was written."""
+        self.read_ms = wall_ms
+        self.latencies_ms.append(latency_ms)
+
+    def failed(self, wall_ms: int, why: str) -> None:
+        """The broker did not."""
+        self.failed_ms, self.failure = wall_ms, why
+        self.failures += 1
+
+    def quantile_ms(self, share: float) -> int | None:
+        """The latency below which this share of the last ones lie, or just at it; None if there are none."""
+        ordered = sorted(self.latencies_ms)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+
+
+@dataclass(slots=True)
 class SeenTopic:
     """A topic. `min_insync_replicas` is None until its settings have been seen."""
 
@@ -122,6 +156,7 @@ class ClusterSight:
         departed: every broker as it was seen alive last. contacts: what is known beside the metadata of missing ones.
         suspected: what looks wrong now, by kind, broker and log directory.
         turn: counts what any of its brokers was asked, so that the next one is asked by another.
+        canaries: by broker. canary_problem: why there is no topic for them.
     """
 
     kafka_id: str = ""
@@ -138,6 +173,8 @@ class ClusterSight:
     contacts: dict[int, Contact] = field(default_factory=dict)
     suspected: dict[tuple[str, int, str], Suspicion] = field(default_factory=dict)
     turn: int = 0
+    canaries: dict[int, SeenCanary] = field(default_factory=dict)
+    canary_problem: str | None = None
 
     @property
     def twice(self) -> bool:
@@ -209,6 +246,7 @@ class ClusterSight:
             part.clear()
         self.departed.clear()
         self.contacts.clear()
+        self.canaries.clear()
         self.brokers, self.suspected = {}, {}
 
 

@@ -15,7 +15,7 @@ from penstock.guardian.core.alarms.finding import Detector, Subject, Verdicts
 from penstock.guardian.core.alarms.skewed_leaders import SkewedLeaders
 from penstock.guardian.core.alarms.under_replication import UnderReplication
 from penstock.guardian.core.limits import GUARDIAN_FRESH_MS, GUARDIAN_TREND_POINTS_MAX
-from penstock.guardian.core.sight import DISKS, METADATA, ClusterSight, Contact, SeenReplica, of_broker
+from penstock.guardian.core.sight import DISKS, METADATA, ClusterSight, Contact, SeenDisk, SeenReplica, of_broker
 
 STORAGE_ERROR = 56
 GIB = 2**30
@@ -47,7 +47,7 @@ def test_a_broker_that_its_cluster_misses_and_that_does_not_answer_is_dead() -> 
     assert finding.stamp_ms == START_MS
     assert "does not name broker 3 among 2 living brokers" in finding.evidence[0]
     assert finding.evidence[1:] == (
-        "1 replicas are assigned to it",
+        "it is to have 1 replica",
         "broker 3 does not answer Guardian: connection refused",
     )
     assert found.well_ms(Subject(1)) == START_MS
@@ -98,7 +98,7 @@ def test_a_directory_with_replicas_in_sync_is_not_believed_dead() -> None:
     seen.topics["t"].partitions = (partition(0, 2, 1), partition(1, 1, 2, in_sync=(1,)))
     (finding,) = look(DeadDisks(), seen).findings.values()
     assert not finding.agreed
-    assert finding.evidence[-1] == "the cluster's metadata has 1 replicas in that directory in sync"
+    assert finding.evidence[-1] == "the cluster's metadata has 1 replica in that directory in sync"
 
 
 def test_a_directory_of_a_broker_that_has_not_told_lately_is_neither_dead_nor_well() -> None:
@@ -135,7 +135,7 @@ def test_a_replica_that_comes_no_nearer_is_stuck(before: int, after: int, stuck:
     assert bool(found.findings) is stuck
     if stuck:
         assert found.findings[Subject(2)].evidence == (
-            "1 replicas of broker 2, which lives, are out of sync",
+            "broker 2 lives, and has 1 replica out of sync",
             "no nearer than at the look before: t-0",
         )
 
@@ -161,6 +161,16 @@ def test_what_a_reassignment_is_to_fill_and_what_is_dead_are_not_stuck() -> None
         seen = behind(50, stamp_ms=stamp_ms)
         live(seen, (1,))
         assert not look(detector, seen, stamp_ms).findings
+
+
+def test_what_was_in_a_dead_directory_is_not_stuck_but_what_is_beside_it_may_be() -> None:
+    for told in (False, True):
+        detector = UnderReplication()
+        for stamp_ms in (START_MS, START_MS + 10_000):
+            seen = behind(50, told=told, stamp_ms=stamp_ms)
+            seen.disks[2, "/bad"] = SeenDisk(2, "/bad", error=STORAGE_ERROR)
+            found = look(detector, seen, stamp_ms).findings
+        assert bool(found) is told
 
 
 @pytest.mark.parametrize(("away", "found"), [(0, False), (1, False), (2, True)])

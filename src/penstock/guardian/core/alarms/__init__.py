@@ -4,8 +4,8 @@ finding.py      what a look shows of one thing        census.py     one walk ove
 dead_brokers.py, dead_disks.py, under_replication.py, filling_disks.py, skewed_leaders.py      a kind of anomaly each
 streaks.py      how long a thing has been seen        alarm.py      an alarm, as the log has it
 lifecycle.py    what becomes of an alarm              lookout.py    all that is found in one cluster
-vantage.py      another look at a broker that its cluster misses
-evacuation.py   where the replicas of what is dead are to go     healing.py   the acts
+vantage.py      another look at a broker that its cluster misses        silence.py   whether silence speaks
+evacuation.py   where the replicas of what is dead are to go     healing.py, submitting.py   the acts
 early_warning.py  the duty of the leader              metrics.py    the alarms at /metrics
 
 An alarm goes from suspect to confirmed, acting, and recovered or escalated:

@@ -1,5 +1,5 @@
 """The census: one walk over all partitions of a cluster counts what several detectors need. It is done in steps, so
-that a cluster with a million partitions holds up nobody.
+that a cluster with a million partitions holds up nobody. The canaries' topic is Guardian's own and is left out.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.guardian.core.limits import GUARDIAN_CENSUS_NAMED_MAX, GUARDIAN_CENSUS_PER_STEP
-from penstock.guardian.core.sight import METADATA, ClusterSight, SeenPartition
+from penstock.guardian.core.sight import CANARY_TOPIC, METADATA, ClusterSight, SeenPartition
 
 PartitionKey = tuple[str, int]
 
@@ -75,7 +75,7 @@ def take_census(seen: ClusterSight, into: Census) -> Iterator[None]:
     into.brokers = frozenset(seen.brokers)
     stamp_ms = seen.seen_ms.get(METADATA)
     done = 0
-    for topic in list(seen.topics.values()):
+    for topic in [each for each in seen.topics.values() if each.name != CANARY_TOPIC]:
         for partition in topic.partitions:
             into.count(topic.name, partition)
             done += 1

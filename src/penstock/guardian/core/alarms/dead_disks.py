@@ -15,6 +15,7 @@ from penstock.guardian.core.alarms.finding import (
     Finding,
     Subject,
     Verdicts,
+    counted,
     fresh,
     metadata_ms,
 )
@@ -58,10 +59,10 @@ def controllers_view(seen: ClusterSight, census: Census, disk: SeenDisk) -> tupl
     behind = census.behind.get(disk.broker)
     in_sync = sum(1 for topic, index in lying_in(seen, disk) if still_in_sync(seen, topic, index, disk.broker))
     if in_sync:
-        return f"the cluster's metadata has {in_sync} replicas in that directory in sync", False
+        return f"the cluster's metadata has {counted(in_sync, 'replica')} in that directory in sync", False
     if behind is None:
         return "the cluster's metadata has every replica of the broker in sync", True
-    return f"the cluster's metadata has {behind.count} replicas of the broker out of sync", True
+    return f"the cluster's metadata has {counted(behind.count, 'replica')} of the broker out of sync", True
 
 
 def lying_in(seen: ClusterSight, disk: SeenDisk) -> list[tuple[str, int]]:

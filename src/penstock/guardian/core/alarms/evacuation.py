@@ -13,21 +13,27 @@ that is being reassigned already is left to whoever does that.
 from __future__ import annotations
 
 import json
+from bisect import insort
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from penstock.guardian.core.alarms.census import PartitionKey
 from penstock.guardian.core.alarms.dead_disks import lying_in
 from penstock.guardian.core.alarms.finding import Subject
 from penstock.guardian.core.limits import GUARDIAN_EVACUATED_MAX
-from penstock.guardian.core.sight import ClusterSight, SeenPartition
+from penstock.guardian.core.sight import CANARY_TOPIC, ClusterSight, SeenPartition
 from penstock.guardian.core.state import Cluster, GuardianState
 
 VERSION = 1
 """Of Kafka's file."""
 ANY = "any"
+
+Load = tuple[int, int, int]
+"""Bytes, replicas, and the broker's id."""
 
 
 @dataclass(slots=True)
@@ -43,7 +49,7 @@ class Broker:
 
 @dataclass(slots=True)
 class Evacuation:
-    """The plan as it grows."""
+    """The plan as it grows. Attributes: `order`: all brokers, the one with the least first."""
 
     brokers: dict[int, Broker]
     racks: frozenset[str | None]
@@ -51,6 +57,10 @@ class Evacuation:
     partitions: list[dict[str, Any]] = field(default_factory=list)
     moves: list[dict[str, Any]] = field(default_factory=list)
     violations: list[dict[str, Any]] = field(default_factory=list)
+    order: list[Load] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.order = sorted(map(self._load, self.brokers.values()))
 
     def add(self, seen: ClusterSight, subject: Subject, partition: SeenPartition) -> None:
         """Finds another place for the replica of one partition."""
@@ -72,6 +82,7 @@ class Evacuation:
         target.replicas += 1
         if target.room is not None:
             target.room -= size_bytes
+        insort(self.order, self._load(target))
         self.partitions.append({
             "topic": partition.topic, "partition": partition.index, "replicas": replicas,
             "log_dirs": [ANY] * len(replicas),
@@ -89,24 +100,23 @@ class Evacuation:
         self.violations.append({"rule": rule, "text": text, "conflict": [rule]})
 
     def _target(self, seen: ClusterSight, subject: Subject, partition: SeenPartition, size_bytes: int) -> Broker | None:
-        """The broker that is to get a replica; None if nobody may."""
+        """The broker that is to get a replica, taken out of the order; None if nobody may."""
         stay = [each for each in partition.replicas if each != subject.broker]
         racks = {rack_of(seen, each) for each in stay}
         before = racks | {rack_of(seen, subject.broker)} if knows(seen, subject.broker) else None
         count = len(partition.replicas) if before is None else len(before)
         needed = min(count, len(self.racks))
-        found: Broker | None = None
-        for each in self.brokers.values():
+        for at, (_, _, broker) in enumerate(self.order):
+            each = self.brokers[broker]
             if each.id in partition.replicas or (each.room is not None and each.room <= size_bytes):
                 continue
-            if len(racks | {each.rack}) < needed:
-                continue
-            if found is None or self._load(each) < self._load(found):
-                found = each
-        return found
+            if len(racks | {each.rack}) >= needed:
+                del self.order[at]
+                return each
+        return None
 
-    def _load(self, broker: Broker) -> tuple[int, int, int]:
-        return (broker.size_bytes if self.by_size else 0, broker.replicas, broker.id)
+    def _load(self, broker: Broker) -> Load:
+        return broker.size_bytes if self.by_size else 0, broker.replicas, broker.id
 
 
 def evacuation(seen: ClusterSight, subject: Subject, moving: Collection[PartitionKey] = frozenset()) -> dict[str, Any]:
@@ -154,11 +164,11 @@ def targets(seen: ClusterSight, subject: Subject) -> dict[int, Broker]:
     found = {
         each.id: Broker(each.id, each.rack) for _, each in sorted(seen.brokers.items()) if each.id != subject.broker
     }
+    counts: Counter[int] = Counter()
     for topic in seen.topics.values():
-        for partition in topic.partitions:
-            for broker in partition.replicas:
-                if broker in found:
-                    found[broker].replicas += 1
+        counts.update(chain.from_iterable(each.replicas for each in topic.partitions))
+    for each in found.values():
+        each.replicas = counts[each.id]
     for broker, held in seen.on_broker.items():
         if broker in found:
             found[broker].size_bytes = sum(each.size_bytes for each in held.values())
@@ -176,7 +186,7 @@ def affected_by(seen: ClusterSight, subject: Subject) -> Iterator[SeenPartition]
     """
     here = dict.fromkeys(lying_in_subject(seen, subject))
     held = seen.on_broker.get(subject.broker, {})
-    for topic in seen.topics.values():
+    for topic in [each for each in seen.topics.values() if each.name != CANARY_TOPIC]:
         for each in topic.partitions:
             if subject.broker not in each.replicas:
                 continue

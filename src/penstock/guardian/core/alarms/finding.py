@@ -73,6 +73,11 @@ class Detector(ABC):
         """What is wrong; the same sample may be looked at again and again."""
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things, for a sentence."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def fresh(stamp_ms: int | None, wall_ms: int) -> bool:
     """Whether something was seen lately. A stamp in the future is of another clock, or of this one before it was set
     back: its age is not known.

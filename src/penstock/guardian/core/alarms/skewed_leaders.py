@@ -13,6 +13,7 @@ from penstock.guardian.core.alarms.finding import (
     Finding,
     Subject,
     Verdicts,
+    counted,
     metadata_ms,
 )
 from penstock.guardian.core.sight import ClusterSight
@@ -34,7 +35,7 @@ class SkewedLeaders(Detector):
         for broker, away in sorted(census.away.items()):
             preferred = census.preferred[broker]
             if away.count > preferred * SHARE:
-                told = f"{preferred} partitions prefer broker {broker} as their leader"
-                led = f"{away.count} of them are led by others although broker {broker} is in sync"
+                told = f"broker {broker} is the preferred leader of {counted(preferred, 'partition')}"
+                led = f"others lead {away.count} of these, although broker {broker} is in sync"
                 findings[Subject(broker)] = Finding(stamp_ms, (told, led))
         return Verdicts(findings, lambda subject: stamp_ms)

@@ -1,6 +1,7 @@
 """Under-replication that is stuck: replicas on living brokers stay out of sync, and come no nearer.
 
-What a reassignment is about to fill is left out, and so is what belongs to a dead broker. A replica whose distance from
+What a reassignment is about to fill is left out, and so is what belongs to a dead broker or was in a dead directory. A
+replica whose distance from
 its leader shrinks between two looks is on its way and not stuck; where that distance is not told, only time speaks.
 """
 
@@ -14,6 +15,7 @@ from penstock.guardian.core.alarms.finding import (
     Finding,
     Subject,
     Verdicts,
+    counted,
     metadata_ms,
 )
 from penstock.guardian.core.sight import ClusterSight
@@ -42,10 +44,9 @@ class UnderReplication(Detector):
             self._stamp_ms = stamp_ms
         findings = {}
         for broker, stuck in sorted(self._stuck.items()):
-            count = census.behind[broker].count
             names = ", ".join(f"{topic}-{index}" for topic, index in stuck[:NAMED])
             more = f" and {len(stuck) - NAMED} more" if len(stuck) > NAMED else ""
-            told = f"{count} replicas of broker {broker}, which lives, are out of sync"
+            told = f"broker {broker} lives, and has {counted(census.behind[broker].count, 'replica')} out of sync"
             findings[Subject(broker)] = Finding(stamp_ms, (told, f"no nearer than at the look before: {names}{more}"))
         return Verdicts(findings, lambda subject: stamp_ms)
 
@@ -53,10 +54,13 @@ class UnderReplication(Detector):
         """Which replicas are as far behind as at the last look, or farther."""
         lags: dict[tuple[str, int, int], int] = {}
         stuck: dict[int, list[tuple[str, int]]] = {}
+        with_dead_disks = {disk.broker for disk in seen.disks.values() if disk.error}
         for broker, behind in census.behind.items():
             for topic, index in behind.named:
                 place = topic, index, broker
                 told = seen.replicas.get(place)
+                if told is None and broker in with_dead_disks:
+                    continue
                 lag = lags[place] = UNKNOWN if told is None else told.lag
                 before = self._lags.get(place)
                 if before is not None and (UNKNOWN in (lag, before) or lag >= before):

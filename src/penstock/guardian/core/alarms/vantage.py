@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.guardian.core.alarms.census import Census
+from penstock.guardian.core.alarms.silence import proves_death
 from penstock.guardian.core.limits import GUARDIAN_PINGS_MAX
 from penstock.guardian.core.reach import Reach
 from penstock.guardian.core.sight import ClusterSight, Contact
 from penstock.guardian.core.state import Cluster
-from penstock.node.effects import REFUSED
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
@@ -26,8 +26,6 @@ from penstock.records.wall import WallTime
 CHANNEL = "ping"
 PING_EVERY_MS = 2_000
 TIMEOUT_MS = 3_000
-SILENCE = ("no connection within", "no answer to", "timed out", "no route to host", "host is down")
-"""In reasons for having no answer, where nobody was heard."""
 
 
 class Vantage:
@@ -93,8 +91,3 @@ class Vantage:
 
     def _note(self, seen: ClusterSight, broker: int, alive: bool | None, said: str, now_ms: int) -> None:
         seen.contacts[broker] = Contact(self._wall.at(now_ms), alive, said)
-
-
-def proves_death(reason: str) -> bool:
-    """Whether the reason for having no answer says that nobody is there: a refused connection, or silence."""
-    return reason.endswith(REFUSED) or any(each in reason for each in SILENCE)

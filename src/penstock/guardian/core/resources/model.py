@@ -17,7 +17,7 @@ from typing import Any
 from penstock.guardian.core.calls import BAD_REQUEST, CONFLICT, NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
 from penstock.guardian.core.limits import GUARDIAN_ROWS_PER_ANSWER
 from penstock.guardian.core.resources.seen import Asked
-from penstock.guardian.core.sight import METADATA, SeenDisk, SeenPartition
+from penstock.guardian.core.sight import CANARY_TOPIC, METADATA, SeenDisk, SeenPartition
 
 BETWEEN = ":"
 """Between topic and number in `after`; no name of a topic has it."""
@@ -59,12 +59,15 @@ class ModelOfCluster(Resource):
 
 
 def partitions_after(asked: Asked) -> Iterator[SeenPartition]:
-    """The partitions of a page and of all later ones, by topic and number. Raises Refused."""
+    """The partitions of a page and of all later ones, by topic and number. Raises Refused.
+
+    Those of the canaries have one broker each, and are not to be moved.
+    """
     topic, _, number = asked.after.partition(BETWEEN)
     if asked.after and not (topic and number.isascii() and number.isdecimal() and len(number) <= 10):
         raise Refused(BAD_REQUEST, "after must be what an answer had as next")
     topics = asked.seen.topics
-    for name in sorted(each for each in topics if each >= topic):
+    for name in sorted(each for each in topics if each >= topic and each != CANARY_TOPIC):
         first = int(number) + 1 if name == topic else 0
         yield from topics[name].partitions[first:]
 
