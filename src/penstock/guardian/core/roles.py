@@ -90,7 +90,7 @@ def forbidden(call: Call, need: Need) -> Refused:
     return Refused(FORBIDDEN, f"{call.method} {call.place} needs the role {need}, which {call.principal} lacks")
 
 
-def restricted(known: Known, cluster_ids: frozenset[UUID], principal: str) -> Known:
+def restricted(known: Known, cluster_ids: set[UUID], principal: str) -> Known:
     """What is known of these clusters, and which changes the principal has made; nothing else."""
     state, seen = known.state, known.sight.clusters
     of_clusters = replace(
