@@ -11,7 +11,7 @@
 | `GET /v1/brokers?cluster=NAME` | the brokers of a cluster, as the leader sees them; so `/v1/disks`, `/v1/topics` |
 | `GET /v1/topics/TOPIC?cluster=NAME` | the partitions of a topic |
 | `GET /v1/model?cluster=NAME` | what a model of a cluster is made of |
-| `GET /v1/alarms?cluster=NAME&state=STATE` | what is or was wrong with clusters, and what looks wrong |
+| `GET /v1/alarms?cluster=NAME&state=STATE&kind=KIND` | what is or was wrong with clusters, and what looks wrong |
 | `GET /v1/alarms/ID` | one of them, with the plan that would heal it |
 | `PATCH /v1/alarms/ID` | acknowledge it, or have it healed |
 | `GET /v1/feature`, `PATCH /v1/feature` | the feature level of the log; raise it when all nodes know a higher one |

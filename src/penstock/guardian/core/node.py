@@ -77,8 +77,8 @@ class GuardianNode(NodeMachine):
         settings: the node's. directory: the one at `penstock.guardian.data.dir`. random: all randomness of the node.
         bug: gets errors that should never happen; by default they are logged. work_ms: a clock, in ms, that measures
         the work of requests. wall: the wall time, kept by the shell. nonces: randomness for logins and tokens, which
-        nobody outside may guess. plugged: see there. knows: its highest feature level; lower for one that is to be old.
-        level, if it is to be that of an older version.
+        nobody outside may guess. plugged: see there. knows: its highest feature level, lower if it is to be that of an
+        older version.
 
     Attributes:
         front: answers calls. quorum: the log, and what is committed of it. identity: what `start` has read.

@@ -1,8 +1,8 @@
 """Under-replication that is stuck: replicas on living brokers stay out of sync, and come no nearer.
 
 What a reassignment is about to fill is left out, and so is what belongs to a dead broker or was in a dead directory. A
-replica whose distance from
-its leader shrinks between two looks is on its way and not stuck; where that distance is not told, only time speaks.
+replica whose distance from its leader shrinks between two looks is on its way and not stuck; where that distance is not
+told, only time speaks.
 """
 
 from __future__ import annotations
