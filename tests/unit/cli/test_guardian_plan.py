@@ -128,7 +128,7 @@ def test_files_and_words_that_are_wrong(model: Path, tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("plan",), "one of the arguments --model --cluster is required"),
+        (("plan",), "--model or --cluster is missing"),
         (("plan", "--model", "m", "--cluster", "c"), "not allowed with argument"),
         (("plan", "--cluster", "c", "--disk-rate", "0"), "--disk-rate 0: it must be above 0"),
         (("plan", "--cluster", "c", "--cpu-cores", "nan"), "--cpu-cores nan: it must be above 0"),
