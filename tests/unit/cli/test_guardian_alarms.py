@@ -78,8 +78,7 @@ def test_alarms_and_suspicions_are_listed_without_those_that_are_over(guardian: 
         "broker",
         "3",
         "/data/1",
-        "2027-01-15",
-        "08:00:00Z",
+        "2027-01-15T08:00:00.000Z",
         ALARM["id"],
     ]
     assert lines[2][-1] == "-"
@@ -103,7 +102,7 @@ def test_one_alarm_is_told_in_sentences(guardian: Asked, said: Any) -> None:
     assert said("alarms", str(ALARM["id"])) == (
         0,
         "escalated: dead-disk, broker 3 /data/1 of cluster clicks\n"
-        "first seen 2027-01-15 07:59:30Z, escalated since 2027-01-15 08:00:00Z\n"
+        "first seen 2027-01-15T07:59:30.000Z, escalated since 2027-01-15T08:00:00.000Z\n"
         "- broker 3 says that it cannot use /data/1 (error 56)\n"
         "why it is escalated: it came back after it was healed\n"
         "remedy (advise): give the replicas in it to living brokers, as the plan of the alarm says\n"

@@ -31,16 +31,16 @@ def test_caps_are_names_with_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
-    [(None, "cannot be read as a plan"), ("{", "cannot be read as a plan"), ("[]", "it must be a JSON object")],
+    ("content", "code", "said"),
+    [(None, 1, "No such file"), ("{", 1, "is no JSON"), ("[]", 2, "it must be a JSON object")],
 )
 def test_a_file_that_is_no_plan_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, code: int, said: str
 ) -> None:
     file = tmp_path / "plan.json"
     if content is not None:
         file.write_text(content)
-    assert main(["guardian", "plans", "submit", str(file), "--cluster", "web"]) == 2
+    assert main(["guardian", "plans", "submit", str(file), "--cluster", "web"]) == code
     error = capsys.readouterr().err
     assert str(file) in error
     assert said in error

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlencode
 
 from penstock.cli.common import Actions, add_option
-from penstock.cli.guardian.clusters import add_cluster_action, call, path_of
+from penstock.cli.guardian.asking import add_asking, asked, call, done
+from penstock.cli.guardian.clusters import path_of
+from penstock.cli.times import timestamp_text
 from penstock.errors import UsageError
 
 ALARMS = "/v1/alarms"
@@ -18,7 +18,7 @@ SWITCH = {"on": "act", "advise": "advise", "off": "observe"}
 
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
     """Adds the actions on alarms."""
-    showing = add_cluster_action(actions, "alarms", alarms_action, "show what is wrong with clusters, or looks wrong")
+    showing = add_asking(actions, "alarms", alarms_action, "show what is wrong with clusters, or looks wrong")
     showing.examples(
         "penstock guardian alarms",
         "penstock guardian alarms --cluster clicks --state confirmed --json",
@@ -28,7 +28,7 @@ def register(actions: Actions[argparse.ArgumentParser]) -> None:
     add_option(showing, "--cluster", "NAME", "only those of one cluster")
     add_option(showing, "--state", "STATE", "only suspect, confirmed, acting, recovered or escalated ones")
     showing.add_argument("--acknowledge", action="store_true", help="say that somebody looks after it")
-    healing = add_cluster_action(
+    healing = add_asking(
         actions, "heal", heal_action, "have an alarm healed now, or say whether Guardian may heal a cluster by itself"
     ).examples("penstock guardian heal 2c1f...", "penstock guardian heal --cluster clicks on")
     healing.add_argument("what", metavar="ID|on|advise|off", help="the alarm; or, with --cluster, what Guardian may do")
@@ -58,8 +58,7 @@ def list_alarms(arguments: argparse.Namespace) -> int:
     """Prints the alarms that were asked for; without a state, all that are not over."""
     from penstock.cli.output import print_json, print_table
 
-    query = {name: value for name in ("cluster", "state") if (value := getattr(arguments, name)) is not None}
-    answer = call(arguments, "GET", f"{ALARMS}?{urlencode(query)}" if query else ALARMS)
+    answer = call(arguments, "GET", asked(ALARMS, cluster=arguments.cluster, state=arguments.state))
     alarms = answer.body["alarms"]
     if arguments.json:
         print_json({"alarms": alarms, "node": answer.node_id, "leader": answer.leader_id, "age_ms": answer.age_ms})
@@ -70,7 +69,7 @@ def list_alarms(arguments: argparse.Namespace) -> int:
         print("Nothing is wrong that Guardian can see.")
         return 0
     rows = [
-        (each["state"], each["cluster"], each["kind"], about(each), time_text(each["since_ms"]), each["id"] or "-")
+        (each["state"], each["cluster"], each["kind"], about(each), timestamp_text(each["since_ms"]), each["id"] or "-")
         for each in alarms
     ]
     print_table(("STATE", "CLUSTER", "KIND", "ABOUT", "SINCE", "ID"), rows)
@@ -82,7 +81,7 @@ def show_alarm(alarm: dict[str, Any]) -> None:
     from penstock.cli.output import counted
 
     print(f"{alarm['state']}: {alarm['kind']}, {about(alarm)} of cluster {alarm['cluster']}")
-    print(f"first seen {time_text(alarm['began_ms'])}, {alarm['state']} since {time_text(alarm['since_ms'])}")
+    print(f"first seen {timestamp_text(alarm['began_ms'])}, {alarm['state']} since {timestamp_text(alarm['since_ms'])}")
     for sentence in alarm["evidence"]:
         print(f"- {sentence}")
     if alarm["reason"]:
@@ -99,8 +98,6 @@ def show_alarm(alarm: dict[str, Any]) -> None:
 
 def heal_action(arguments: argparse.Namespace) -> int:
     """Has an alarm healed, or sets the mode of `heal` of a cluster."""
-    from penstock.cli.output import print_json
-
     if arguments.cluster is None:
         if arguments.what in SWITCH:
             raise UsageError(f"heal {arguments.what} needs --cluster: which one?")
@@ -112,18 +109,9 @@ def heal_action(arguments: argparse.Namespace) -> int:
         mode = SWITCH[arguments.what]
         answer = call(arguments, "PATCH", path_of(arguments.cluster), {"modes": {"heal": mode}})
         sentence = f"Cluster {arguments.cluster}: the mode of heal is {mode}."
-    if arguments.json:
-        print_json(answer.body)
-    else:
-        print(sentence)
-    return 0
+    return done(arguments, answer, sentence)
 
 
 def about(alarm: dict[str, Any]) -> str:
     """What an alarm is about."""
     return f"broker {alarm['broker']}" + (f" {alarm['dir']}" if alarm["dir"] else "")
-
-
-def time_text(wall_ms: int) -> str:
-    """A time for a person."""
-    return datetime.fromtimestamp(wall_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")

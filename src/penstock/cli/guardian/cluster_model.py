@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from penstock.cli.common import add_option
-from penstock.cli.guardian.clusters import call
+from penstock.cli.guardian.asking import pages
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,19 +34,7 @@ def tables_of_cluster(arguments: argparse.Namespace) -> dict[str, Any]:
     for name, value in given.items():
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(f"{CAPACITIES[name][0]} {value:g}: it must be above 0")
-    return Sighted(pages(arguments)).tables(Capacities(**given))
-
-
-def pages(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """What the leader sees, a page after the other."""
-    path = f"/v1/model?cluster={quote(arguments.cluster, safe='')}"
-    after = ""
-    while True:
-        body = call(arguments, "GET", path + after).body
-        yield body
-        if body["next"] is None:
-            return
-        after = f"&after={quote(body['next'], safe='')}"
+    return Sighted(pages(arguments, "/v1/model", cluster=arguments.cluster)).tables(Capacities(**given))
 
 
 def export_model(arguments: argparse.Namespace) -> int:

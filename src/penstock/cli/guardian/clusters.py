@@ -3,44 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
-from penstock.cli.common import (
-    Actions,
-    add_action,
-    add_command_config,
-    add_json,
-    add_option,
-    add_pairs,
-    names_in,
-    new_random,
-    pairs,
-    security_of,
-)
-from penstock.errors import PenstockError, UsageError
+from penstock.cli.common import Actions, add_option, add_pairs, names_in, pairs
+from penstock.cli.guardian.asking import add_asking, add_group, call, done
 
-if TYPE_CHECKING:
-    from penstock.cli.parser import Parser
-    from penstock.guardian.client import Answer
-
-DEFAULT_ADDRESS = "127.0.0.1:9500"
 CLUSTERS = "/v1/clusters"
 
 
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
     """Adds the actions on clusters."""
-    clusters = add_action(actions, "clusters", run_cluster_action, "show, register, change and remove clusters")
-    register_clusters(clusters)
-
-
-def register_clusters(parser: Parser) -> None:
-    """The actions on clusters."""
-    actions = parser.add_subparsers(dest="cluster_action", metavar="ACTION", title="actions", required=True)
-    listing = add_cluster_action(actions, "list", list_action, "show the clusters that are registered")
+    below = add_group(actions, "clusters", "show, register, change and remove clusters")
+    listing = add_asking(below, "list", list_action, "show the clusters that are registered")
     listing.examples("penstock guardian clusters list")
-    adding = add_cluster_action(actions, "add", add_cluster, "register a cluster").examples(
+    adding = add_asking(below, "add", add_cluster, "register a cluster").examples(
         "penstock guardian clusters add clicks --bootstrap 10.0.0.7:9092 --kind kafka --label team=web"
     )
     adding.add_argument("name", metavar="NAME", help="name of the cluster, for people")
@@ -49,60 +24,15 @@ def register_clusters(parser: Parser) -> None:
     add_option(adding, "--idc", "NAME", "data centre that it is in")
     add_option(adding, "--credentials", "NAME", "name under which the nodes find how to log in to it")
     add_pairs(adding, "--label", "anything else that is to be known of it")
-    removing = add_cluster_action(actions, "remove", remove_cluster, "forget a cluster; nothing in it changes")
+    removing = add_asking(below, "remove", remove_cluster, "forget a cluster; nothing in it changes")
     removing.examples("penstock guardian clusters remove clicks")
     removing.add_argument("name", metavar="NAME", help="the cluster")
-    setting = add_cluster_action(
-        actions, "set-mode", set_mode, "say what Guardian may do by itself in a cluster: observe, advise or act"
+    setting = add_asking(
+        below, "set-mode", set_mode, "say what Guardian may do by itself in a cluster: observe, advise or act"
     ).examples("penstock guardian clusters set-mode clicks balance=advise heal=act",
                "penstock guardian clusters set-mode clicks all=observe")  # fmt: skip
     setting.add_argument("name", metavar="NAME", help="the cluster")
     setting.add_argument("modes", nargs="+", metavar="ACTION=MODE", help="kind of action, or `all`, and its mode")
-
-
-def add_cluster_action(actions: Any, name: str, function: Any, summary: str) -> Parser:
-    """Adds one action on clusters, with the options that say where Guardian is."""
-    parser = add_action(actions, name, run_cluster_action, summary)
-    parser.set_defaults(function=run_cluster_action, cluster_function=function)
-    add_guardian(parser)
-    add_json(parser)
-    return parser
-
-
-def add_guardian(parser: Parser) -> None:
-    """Adds the options that say where Guardian is."""
-    parser.add_argument(
-        "--guardian",
-        metavar="HOST:PORT",
-        default=os.environ.get("PENSTOCK_GUARDIAN", DEFAULT_ADDRESS),
-        help=f"nodes of Guardian, separated by commas (default: $PENSTOCK_GUARDIAN or {DEFAULT_ADDRESS})",
-    )
-    add_option(parser, "--timeout", "SECONDS", "how long to ask one node after the other", default=15.0, type=float)
-    add_command_config(parser)
-
-
-def run_cluster_action(arguments: argparse.Namespace) -> int:
-    """Runs the action on clusters that was chosen."""
-    return int(arguments.cluster_function(arguments))
-
-
-def call(arguments: argparse.Namespace, method: str, path: str, body: Any = None) -> Answer:
-    """Makes a call. Raises UsageError for what was asked wrongly, PenstockError for what else is refused."""
-    import asyncio
-
-    from penstock.guardian.client import GuardianClient
-
-    try:
-        timeout_ms = round(arguments.timeout * 1000)
-        client = GuardianClient(arguments.guardian, security=security_of(arguments), timeout_ms=timeout_ms)
-    except ValueError as error:
-        raise UsageError(f"--guardian: {error}") from None
-    request_id = UUID(int=new_random().getrandbits(128), version=4)
-    answer = asyncio.run(client.call(method, path, body, request_id=request_id))
-    if answer.status >= 400:
-        error_type = UsageError if answer.status == 400 else PenstockError
-        raise error_type(str(answer.body.get("error", f"Guardian answers {answer.status}")))
-    return answer
 
 
 def list_action(arguments: argparse.Namespace) -> int:
@@ -161,14 +91,3 @@ def set_mode(arguments: argparse.Namespace) -> int:
 def path_of(name: str) -> str:
     """The path of a cluster."""
     return f"{CLUSTERS}/{name}"
-
-
-def done(arguments: argparse.Namespace, answer: Answer, sentence: str) -> int:
-    """Prints what a change has come to."""
-    from penstock.cli.output import print_json
-
-    if arguments.json:
-        print_json(answer.body)
-    else:
-        print(sentence)
-    return 0

@@ -37,6 +37,7 @@ from pathlib import Path
 from penstock.cli.common import Actions, add_action, add_actions, add_json, add_option, check_modules, run_action
 from penstock.cli.guardian import (
     alarms,
+    asking,
     cluster_model,
     clusters,
     inventory,
@@ -66,12 +67,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     users.register(actions)
     register_plan(actions)
     models.register(actions)
-    model = actions.add_parser(
-        "model",
-        help="check a model, or write that of a cluster",
-        description="Check a model, or write that of a registered cluster.",
-    )
-    below = model.add_subparsers(dest="model_action", metavar="ACTION", title="actions", required=True)
+    below = asking.add_group(actions, "model", "check a model, or write that of a registered cluster")
     register_check(below)
     register_export(below)
 
@@ -85,7 +81,7 @@ def register_plan(actions: Actions[argparse.ArgumentParser]) -> None:
     source = planning.add_mutually_exclusive_group()
     source.add_argument("--model", metavar="DIR", type=Path, help="directory of the model's Parquet files")
     source.add_argument("--cluster", metavar="NAME", help="a cluster that is registered with Guardian")
-    clusters.add_guardian(planning)
+    asking.add_guardian(planning)
     cluster_model.add_capacities(planning)
     add_option(planning, "--rules", "FILE", "JSON file of rules and goals", type=Path)
     text = "Python file with allow(moves) or score(moves), which say what may be done"
@@ -111,7 +107,7 @@ def register_export(actions: Actions[argparse.ArgumentParser]) -> None:
     )
     export.add_argument("directory", metavar="DIR", type=Path, help="where the Parquet files go")
     add_option(export, "--cluster", "NAME", "the cluster", required=True)
-    clusters.add_guardian(export)
+    asking.add_guardian(export)
     cluster_model.add_capacities(export)
     add_json(export)
 

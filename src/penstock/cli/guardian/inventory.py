@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 from penstock.cli.common import Actions, add_option
-from penstock.cli.guardian.clusters import CLUSTERS, add_cluster_action, call
+from penstock.cli.guardian.asking import add_asking, asked, call, pages
+from penstock.cli.guardian.clusters import CLUSTERS
+from penstock.cli.times import duration_text
 
 TOPICS_SHOWN = 20
 BEHIND_SHOWN = 20
@@ -16,7 +18,7 @@ BEHIND_SHOWN = 20
 
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
     """Adds the action."""
-    showing = add_cluster_action(
+    showing = add_asking(
         actions, "inventory", show_inventory, "show what Guardian sees of the clusters, or of one"
     ).examples("penstock guardian inventory", "penstock guardian inventory clicks --json")
     showing.add_argument("name", metavar="CLUSTER", nargs="?", help="the cluster (default: a line for each)")
@@ -47,19 +49,13 @@ def show_inventory(arguments: argparse.Namespace) -> int:
 
 def seen_of(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
     """The brokers of a cluster, and its figures."""
-    return dict(call(arguments, "GET", f"/v1/brokers?cluster={quote(name, safe='')}").body)
+    return dict(call(arguments, "GET", asked("/v1/brokers", cluster=name)).body)
 
 
 def rows(arguments: argparse.Namespace, what: str, cluster: str) -> Iterator[dict[str, Any]]:
     """All rows of what has pages."""
-    path = f"/v1/{what}?cluster={quote(cluster, safe='')}"
-    after = ""
-    while True:
-        body = call(arguments, "GET", path + after).body
-        yield from body["rows" if "/" in what else what]
-        if body["next"] is None:
-            return
-        after = f"&after={quote(body['next'], safe='')}"
+    for page in pages(arguments, f"/v1/{what}", cluster=cluster):
+        yield from page["rows" if "/" in what else what]
 
 
 def show_all(clusters: list[dict[str, Any]]) -> None:
@@ -186,4 +182,4 @@ def rate_text(rate: int | None) -> str:
 
 def age_text(age_ms: int | None) -> str:
     """How long ago, for a person."""
-    return "never" if age_ms is None else f"{age_ms / 1000:.0f} s ago"
+    return "never" if age_ms is None else f"{duration_text(age_ms)} ago"

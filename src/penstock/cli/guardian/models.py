@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.common import Actions, add_action, add_json, add_option, check_modules
+from penstock.cli.guardian.asking import add_group
 
 MODULES = ("numpy", "numba", "pyarrow")
 
@@ -28,8 +29,7 @@ def register_below_plan(planning: argparse.ArgumentParser) -> None:
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
     """The actions on models."""
     register_twin(actions)
-    topics = actions.add_parser("topics", help="plan topics", description="Plan topics.")
-    below = topics.add_subparsers(dest="topics_action", metavar="ACTION", title="actions", required=True)
+    below = add_group(actions, "topics", "plan topics")
     text = "say where the partitions of a new topic, or of one that grows, had best be"
     plan = add_action(below, "plan", plan_topic_action, text).examples(
         "penstock guardian topics plan --model model/ --topic clicks --partitions 12 --replication-factor 3 --rate 5e7",

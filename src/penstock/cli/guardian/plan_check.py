@@ -8,7 +8,7 @@ from penstock.cli.output import RED, counted, paint, print_json
 from penstock.guardian.limits import PLAN_FAULTS_SHOWN
 from penstock.guardian.model.plan_file import read_plan
 from penstock.guardian.model.reading import read_model
-from penstock.guardian.model.rules_file import read_rules, rules_of
+from penstock.guardian.model.rules_file import rules_of_plan
 from penstock.guardian.plan.verifier import verify
 
 
@@ -16,11 +16,7 @@ def check_plan(arguments: argparse.Namespace) -> int:
     """Checks and prints; the exit code is 1 if the plan has a fault."""
     found = read_plan(arguments.plan)
     model = read_model(arguments.model).model
-    if arguments.rules is None and isinstance(found, dict) and "rules" in found:
-        rules = rules_of(found["rules"], model)
-    else:
-        rules = read_rules(arguments.rules, model)
-    faults = verify(model, rules, found)
+    faults = verify(model, rules_of_plan(arguments.rules, found, model), found)
     if arguments.json:
         print_json({
             "sound": not faults,

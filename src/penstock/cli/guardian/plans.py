@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
-from penstock.cli.common import Actions, add_action, add_option
-from penstock.cli.guardian.clusters import add_cluster_action, call, run_cluster_action
+from penstock.cli.common import Actions, add_option
+from penstock.cli.guardian.asking import add_asking, add_group, asked, call, done, listed
 from penstock.errors import UsageError
+from penstock.guardian.model.plan_file import read_plan
 
 PLANS, MOVES, LIMITS, DECISIONS = "/v1/plans", "/v1/moves", "/v1/limits", "/v1/decisions"
 KEPT = ("partitions", "leaders", "moves", "digest", "seed")
@@ -20,9 +19,8 @@ UNITS = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
     """Adds the actions on plans and moves."""
-    plans = add_action(actions, "plans", run_cluster_action, "submit plans, and show how far they are")
-    below = plans.add_subparsers(dest="plan_action", metavar="ACTION", title="actions", required=True)
-    submitting = add_cluster_action(below, "submit", submit, "submit a plan for a cluster").examples(
+    below = add_group(actions, "plans", "submit plans, and show how far they are")
+    submitting = add_asking(below, "submit", submit, "submit a plan for a cluster").examples(
         "penstock guardian plans submit plan.json --cluster clicks --rate 20M"
     )
     submitting.add_argument("file", metavar="FILE", type=Path, help="the plan, as `guardian plan --json` prints it")
@@ -30,8 +28,8 @@ def register(actions: Actions[argparse.ArgumentParser]) -> None:
     add_option(submitting, "--action", "ACTION", "kind of action whose mode decides (default: balance)")
     add_bounds(submitting)
     submitting.add_argument("--thin", action="store_true", help="also move partitions that have no replica to spare")
-    add_cluster_option(add_cluster_action(below, "list", list_plans, "show the plans"))
-    showing = add_cluster_action(below, "show", show_plan, "show one plan, and what was decided about it")
+    add_cluster_option(add_asking(below, "list", list_plans, "show the plans"))
+    showing = add_asking(below, "show", show_plan, "show one plan, and what was decided about it")
     showing.add_argument("plan", metavar="PLAN", type=int, help="its number")
     for name, function, summary in (
         ("approve", approve, "have a plan run that waits for approval"),
@@ -40,26 +38,24 @@ def register(actions: Actions[argparse.ArgumentParser]) -> None:
         ("cancel", cancel, "end a plan: what copies is taken back"),
         ("rate", rate, "bound what a plan copies, also while it runs"),
     ):
-        changing = add_cluster_action(actions, name, function, summary).examples(f"penstock guardian {name} 3")
+        changing = add_asking(actions, name, function, summary).examples(f"penstock guardian {name} 3")
         changing.add_argument("plan", metavar="PLAN", type=int, help="its number")
         if name == "rate":
             changing.add_argument(
                 "bytes", metavar="RATE", nargs="?", help="bytes a second of one broker, as for --rate"
             )
             add_caps(changing)
-    moves = add_cluster_action(actions, "moves", list_moves, "show the moves of plans, and how far they are").examples(
+    moves = add_asking(actions, "moves", list_moves, "show the moves of plans, and how far they are").examples(
         "penstock guardian moves --plan 3 --state blocked"
     )
     add_option(moves, "--plan", "PLAN", "only those of this plan", type=int)
     add_cluster_option(moves)
     add_option(moves, "--state", "STATE", "only those at this stage")
-    explaining = add_cluster_action(
-        actions, "explain", explain, "tell a move in sentences: why, how far, what it waits for"
-    )
+    explaining = add_asking(actions, "explain", explain, "tell a move in sentences: why, how far, what it waits for")
     explaining.examples("penstock guardian explain 3-17").add_argument("move", metavar="MOVE", help="PLAN-NUMBER")
-    limits = add_cluster_action(actions, "limits", list_limits, "show the throttles that Guardian has set")
+    limits = add_asking(actions, "limits", list_limits, "show the throttles that Guardian has set")
     add_cluster_option(limits)
-    decisions = add_cluster_action(actions, "decisions", list_decisions, "show what was decided, by whom, from what")
+    decisions = add_asking(actions, "decisions", list_decisions, "show what was decided, by whom, from what")
     add_option(decisions, "--plan", "PLAN", "only about this plan", type=int)
 
 
@@ -103,18 +99,9 @@ def caps_of(words: list[str]) -> dict[str, int]:
     return found
 
 
-def asked(path: str, **query: object) -> str:
-    """A path with a query of what is given."""
-    given = {name: value for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
-
-
 def submit(arguments: argparse.Namespace) -> int:
     """Submits a plan."""
-    try:
-        document = json.loads(arguments.file.read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{arguments.file} cannot be read as a plan: {error}") from None
+    document = read_plan(arguments.file)
     if not isinstance(document, dict):
         raise UsageError(f"{arguments.file} is no plan: it must be a JSON object with partitions")
     plan = {name: document[name] for name in KEPT if name in document}
@@ -131,13 +118,13 @@ def submit(arguments: argparse.Namespace) -> int:
     answer = call(arguments, "POST", PLANS, body)
     number = answer.body["id"]
     said = f"Plan {number} for {arguments.cluster} is {answer.body['state']}: {answer.body['moves']} moves.\n"
-    return done(arguments, answer.body, f"{said}`penstock guardian approve {number}` has it run.")
+    return done(arguments, answer, f"{said}`penstock guardian approve {number}` has it run.")
 
 
 def change(arguments: argparse.Namespace, body: dict[str, Any]) -> int:
     """Changes a plan, and says what it is then."""
     answer = call(arguments, "PATCH", f"{PLANS}/{arguments.plan}", body)
-    return done(arguments, answer.body, f"Plan {arguments.plan} is {answer.body['state']}.")
+    return done(arguments, answer, f"Plan {arguments.plan} is {answer.body['state']}.")
 
 
 def approve(arguments: argparse.Namespace) -> int:
@@ -171,7 +158,7 @@ def rate(arguments: argparse.Namespace) -> int:
         raise UsageError("give a rate, such as 20M, or --cap NAME=N")
     answer = call(arguments, "PATCH", f"{PLANS}/{arguments.plan}", body)
     caps = ", ".join(f"{name} {number}" for name, number in answer.body["caps"].items())
-    return done(arguments, answer.body, f"Plan {arguments.plan}: rate {answer.body['rate_bytes']}, at once {caps}.")
+    return done(arguments, answer, f"Plan {arguments.plan}: rate {answer.body['rate_bytes']}, at once {caps}.")
 
 
 def list_plans(arguments: argparse.Namespace) -> int:
@@ -181,7 +168,7 @@ def list_plans(arguments: argparse.Namespace) -> int:
         (each["id"], each["cluster"], each["state"], each["moves"], states_text(each), each["principal"])
         for each in answer.body["plans"]
     ]
-    return shown(
+    return listed(
         arguments, answer.body, ("PLAN", "CLUSTER", "STATE", "MOVES", "OF THEM", "BY"), rows, "There is no plan."
     )
 
@@ -223,7 +210,7 @@ def list_moves(arguments: argparse.Namespace) -> int:
         for each in found
     ]  # fmt: skip
     head = ("MOVE", "PARTITION", "FROM", "TO", "STATE", "REASON")
-    return shown(arguments, {"moves": found}, head, rows, "There is no such move.")
+    return listed(arguments, {"moves": found}, head, rows, "There is no such move.")
 
 
 def brokers(ids: list[int]) -> str:
@@ -233,7 +220,7 @@ def brokers(ids: list[int]) -> str:
 def explain(arguments: argparse.Namespace) -> int:
     """Tells a move in sentences."""
     answer = call(arguments, "GET", f"{MOVES}/{arguments.move}")
-    return done(arguments, answer.body, "\n".join(answer.body["sentences"]))
+    return done(arguments, answer, "\n".join(answer.body["sentences"]))
 
 
 def list_limits(arguments: argparse.Namespace) -> int:
@@ -245,35 +232,11 @@ def list_limits(arguments: argparse.Namespace) -> int:
         for each in answer.body["limits"]
     ]  # fmt: skip
     head = ("CLUSTER", "OF", "CONFIG", "VALUE", "BEFORE", "STATE")
-    return shown(arguments, answer.body, head, rows, "No throttle of Guardian's is set.")
+    return listed(arguments, answer.body, head, rows, "No throttle of Guardian's is set.")
 
 
 def list_decisions(arguments: argparse.Namespace) -> int:
     """Prints what was decided."""
     answer = call(arguments, "GET", asked(DECISIONS, plan=arguments.plan))
     rows = [(each["id"], each["plan"] or "-", each["text"]) for each in answer.body["decisions"]]
-    return shown(arguments, answer.body, ("DECISION", "PLAN", "WHAT"), rows, "Nothing has been decided yet.")
-
-
-def done(arguments: argparse.Namespace, body: Any, sentence: str) -> int:
-    """Prints what something has come to."""
-    from penstock.cli.output import print_json
-
-    if arguments.json:
-        print_json(body)
-    else:
-        print(sentence)
-    return 0
-
-
-def shown(arguments: argparse.Namespace, body: Any, head: tuple[str, ...], rows: list[Any], nothing: str) -> int:
-    """Prints a table."""
-    from penstock.cli.output import print_json, print_table
-
-    if arguments.json:
-        print_json(body)
-    elif rows:
-        print_table(head, rows)
-    else:
-        print(nothing)
-    return 0
+    return listed(arguments, answer.body, ("DECISION", "PLAN", "WHAT"), rows, "Nothing has been decided yet.")

@@ -13,7 +13,7 @@ from penstock.errors import PenstockError, UsageError
 from penstock.guardian.limits import TWIN_BROKERS_MAX, TWIN_MOVES_MAX
 from penstock.guardian.model.plan_file import read_plan
 from penstock.guardian.model.reading import read_model
-from penstock.guardian.model.rules_file import read_rules, rules_of
+from penstock.guardian.model.rules_file import read_rules, rules_of_plan
 from penstock.guardian.plan.document import plan
 from penstock.guardian.plan.model import Model
 from penstock.guardian.plan.verifier import verify
@@ -83,9 +83,7 @@ def plan_of(arguments: argparse.Namespace, model: Model) -> dict[str, Any]:
     if arguments.kill or arguments.add or arguments.grow:
         raise UsageError("--plan: a plan is for a model as it is; without it, one is made for what happens")
     found = read_plan(arguments.plan)
-    given = isinstance(found, dict) and "rules" in found and arguments.rules is None
-    rules = rules_of(found["rules"], model) if given else read_rules(arguments.rules, model)
-    if faults := verify(model, rules, found):
+    if faults := verify(model, rules_of_plan(arguments.rules, found, model), found):
         raise PenstockError(f"{arguments.plan} does not fit the model: {faults[0].text}; "
                             "`penstock guardian plan check` says more")  # fmt: skip
     return dict(found)

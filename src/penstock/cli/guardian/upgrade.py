@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 
 from penstock.cli.common import Actions, add_option
-from penstock.cli.guardian.clusters import add_cluster_action, call, done
+from penstock.cli.guardian.asking import add_asking, call, done
 
 FEATURE = "/v1/feature"
 
 
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
     """Adds the action."""
-    upgrading = add_cluster_action(
+    upgrading = add_asking(
         actions, "upgrade", upgrade_action, "let the log hold what the newest software writes, once every node runs it"
     ).examples("penstock guardian upgrade", "penstock guardian upgrade --to 2")
     add_option(upgrading, "--to", "LEVEL", "feature level (default: the highest that every node knows)", type=int)

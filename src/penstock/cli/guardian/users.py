@@ -1,14 +1,13 @@
-"""Show, add, change and remove the users of Guardian's REST API, and their tokens."""
+"""Show, add, change and remove Guardian's users, their roles and tokens."""
 
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote_plus
 
-from penstock.cli.common import Actions, add_action, add_option
-from penstock.cli.guardian.clusters import add_cluster_action, call, done
+from penstock.cli.common import Actions, add_option
+from penstock.cli.guardian.asking import add_asking, add_group, asked, call, done, listed
+from penstock.cli.times import timestamp_text
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,39 +20,34 @@ DAY_MS = 86_400_000
 
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
     """Adds the actions on users."""
-    users = add_action(actions, "users", list_users, "show, add, change and remove users of the REST API, and tokens")
-    below = users.add_subparsers(dest="user_action", metavar="ACTION", title="actions", required=True)
-    add_cluster_action(below, "list", list_users, "show users, their roles and tokens").examples(
-        "penstock guardian users list"
-    )
-    adding = add_cluster_action(below, "add", add_user, "add a user").examples(
+    below = add_group(actions, "users", "show, add, change and remove users, their roles and tokens")
+    add_asking(below, "list", list_users, "show users, their roles and tokens").examples("penstock guardian users list")
+    adding = add_asking(below, "add", add_user, "add a user").examples(
         "penstock guardian users add ann --role admin", "penstock guardian users add ben --role operator@clicks"
     )
     add_name(adding)
     add_roles(adding)
-    removing = add_cluster_action(below, "remove", remove_user, "remove a user; none of its tokens counts any more")
+    removing = add_asking(below, "remove", remove_user, "remove a user; none of its tokens counts any more")
     add_name(removing.examples("penstock guardian users remove ann"))
-    setting = add_cluster_action(below, "set-role", set_roles, "give a user other roles than it has").examples(
+    setting = add_asking(below, "set-role", set_roles, "give a user other roles than it has").examples(
         "penstock guardian users set-role ann --role viewer --role operator@clicks"
     )
     add_name(setting)
     add_roles(setting)
-    token = below.add_parser("token", help="make, show and revoke tokens", description="Make, show and revoke tokens.")
-    tokens = token.add_subparsers(dest="token_action", metavar="ACTION", title="actions", required=True)
-    register_tokens(tokens)
+    register_tokens(add_group(below, "token", "make, show and revoke tokens"))
 
 
 def register_tokens(actions: Any) -> None:
     """The actions on tokens."""
-    creating = add_cluster_action(actions, "create", create_token, "make a token, which is shown this once").examples(
+    creating = add_asking(actions, "create", create_token, "make a token, which is shown this once").examples(
         "penstock guardian users token create ann --label laptop --days 30"
     )
     add_name(creating)
     add_option(creating, "--label", "TEXT", "what it is for", default="")
     add_option(creating, "--days", "N", "how long it counts", default=90.0, type=float)
-    listing = add_cluster_action(actions, "list", list_tokens, "show the tokens of a user, without their secrets")
+    listing = add_asking(actions, "list", list_tokens, "show the tokens of a user, without their secrets")
     add_name(listing.examples("penstock guardian users token list ann"))
-    revoking = add_cluster_action(actions, "revoke", revoke_token, "have a token count no more").examples(
+    revoking = add_asking(actions, "revoke", revoke_token, "have a token count no more").examples(
         "penstock guardian users token revoke 9f86d081884c7d65"
     )
     revoking.add_argument("token", metavar="ID", help="the id of the token, its part between the underscores")
@@ -80,20 +74,13 @@ def role_text(role: dict[str, Any]) -> str:
 
 def list_users(arguments: argparse.Namespace) -> int:
     """Prints all users."""
-    from penstock.cli.output import print_json, print_table
-
     users = call(arguments, "GET", USERS).body["users"]
-    if arguments.json:
-        print_json({"users": users})
-    elif not users:
-        print("There are no users; `penstock guardian users add` adds one.")
-    else:
-        rows = [
-            (each["name"], " ".join(map(role_text, each["roles"])) or "-", " ".join(each["tokens"]) or "-")
-            for each in users
-        ]
-        print_table(("NAME", "ROLES", "TOKENS"), rows)
-    return 0
+    rows = [
+        (each["name"], " ".join(map(role_text, each["roles"])) or "-", " ".join(each["tokens"]) or "-")
+        for each in users
+    ]
+    nothing = "There are no users; `penstock guardian users add` adds one."
+    return listed(arguments, {"users": users}, ("NAME", "ROLES", "TOKENS"), rows, nothing)
 
 
 def add_user(arguments: argparse.Namespace) -> int:
@@ -127,28 +114,21 @@ def create_token(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(answer.body)
         return 0
-    warn(f"keep it: it is not shown again; it counts until {when(answer.body['expires_ms'])}")
+    warn(f"keep it: it is not shown again; it counts until {timestamp_text(answer.body['expires_ms'])}")
     print(answer.body["token"])
     return 0
 
 
 def list_tokens(arguments: argparse.Namespace) -> int:
     """Prints the tokens of a user."""
-    from penstock.cli.output import print_json, print_table
-
-    tokens = call(arguments, "GET", f"{TOKENS}?user={quote_plus(arguments.name)}").body["tokens"]
-    if arguments.json:
-        print_json({"tokens": tokens})
-    elif not tokens:
-        print(f"{arguments.name} has no tokens.")
-    else:
-        rows = [
-            (each["id"], each["label"] or "-", when(each["created_ms"]),
-             "expired" if each["expired"] else when(each["expires_ms"]))
-            for each in tokens
-        ]  # fmt: skip
-        print_table(("ID", "LABEL", "MADE", "COUNTS UNTIL"), rows)
-    return 0
+    tokens = call(arguments, "GET", asked(TOKENS, user=arguments.name)).body["tokens"]
+    rows = [
+        (each["id"], each["label"] or "-", timestamp_text(each["created_ms"]),
+         "expired" if each["expired"] else timestamp_text(each["expires_ms"]))
+        for each in tokens
+    ]  # fmt: skip
+    head = ("ID", "LABEL", "MADE", "COUNTS UNTIL")
+    return listed(arguments, {"tokens": tokens}, head, rows, f"{arguments.name} has no tokens.")
 
 
 def revoke_token(arguments: argparse.Namespace) -> int:
@@ -156,8 +136,3 @@ def revoke_token(arguments: argparse.Namespace) -> int:
     token_id = arguments.token.split("_")[1] if arguments.token.count("_") == 2 else arguments.token
     answer = call(arguments, "DELETE", f"{TOKENS}/{token_id}")
     return done(arguments, answer, f"Revoked token {token_id}.")
-
-
-def when(wall_ms: int) -> str:
-    """A time as lists have it."""
-    return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

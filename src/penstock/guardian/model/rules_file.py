@@ -44,6 +44,13 @@ def read_rules(path: Path | None, model: Model) -> Rules:
         raise ConfigError(f"{path}: {error}") from None
 
 
+def rules_of_plan(path: Path | None, plan: Any, model: Model) -> Rules:
+    """The rules of a file, or without one those that a plan names. Raises ConfigError."""
+    if path is None and isinstance(plan, dict) and "rules" in plan:
+        return rules_of(plan["rules"], model)
+    return read_rules(path, model)
+
+
 def rules_of(document: Any, model: Model) -> Rules:
     """The rules of a JSON document. Raises ConfigError."""
     given = checked(document, "the file", [each.name for each in fields(Rules)])
