@@ -320,7 +320,7 @@ class GovernedMachine(GuardianMachine):
                 self._check(cluster.id, message)
             real(cluster, broker, message, *more, **settings)
 
-        executor.ask = ask  # type: ignore[method-assign]
+        executor.ask = ask  # type: ignore[method-assign]  # it is watched
 
     def _check(self, cluster: UUID, message: Message) -> None:
         """Whether something may be asked for."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from penstock.guardian.core import answering, quorum, state
+from penstock.guardian.core.calls import Call, Known
 from penstock.guardian.core.committed import Committed
 from penstock.guardian.core.leader import Leader
 from penstock.guardian.core.lease import Lease
@@ -106,8 +108,11 @@ def a_change_is_answered_before_it_is_committed(patch: pytest.MonkeyPatch) -> No
 
 def request_ids_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     real = answering.decide
-    forgetful = lambda known: replace(known, state=replace(known.state, commands={}))  # noqa: E731 - short for what it is
-    patch.setattr(answering, "decide", lambda known, call, new_id: real(forgetful(known), call, new_id))
+
+    def decide(known: Known, call: Call, new_id: Callable[[], UUID]) -> answering.Change:
+        return real(replace(known, state=replace(known.state, commands={})), call, new_id)
+
+    patch.setattr(answering, "decide", decide)
 
 
 def reads_are_always_of_now(patch: pytest.MonkeyPatch) -> None:
@@ -116,8 +121,7 @@ def reads_are_always_of_now(patch: pytest.MonkeyPatch) -> None:
 
 def a_snapshot_forgets_the_commands(patch: pytest.MonkeyPatch) -> None:
     real = state.snapshot_records
-    without = lambda found: real(replace(found, commands={}))  # noqa: E731 - short for what it is
-    patch.setattr("penstock.guardian.core.committed.snapshot_records", without)
+    patch.setattr("penstock.guardian.core.committed.snapshot_records", lambda found: real(replace(found, commands={})))
 
 
 def what_was_not_committed_is_kept(patch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,10 @@ def test_throttles_are_set_before_copies_begin_and_put_back(work: AtWork) -> Non
 def test_a_rate_changes_by_a_fifth_and_not_too_often(work: AtWork) -> None:
     work.cluster.copies_ms = 60_000
     number = work.submit(reassigning(("a", 0, [4, 2])), rate_bytes=5_000_000)
-    rate = lambda: work.cluster.configs.get((BROKER, "4", FOLLOWER_RATE))  # noqa: E731 - short for what it is
+
+    def rate() -> str | None:
+        return work.cluster.configs.get((BROKER, "4", FOLLOWER_RATE))
+
     work.run(3_000)
     work.ask("PATCH", f"/v1/plans/{number}", {"rate_bytes": 5_500_000})
     work.run(15_000)
@@ -394,7 +397,10 @@ def test_copies_without_a_rate_give_way_to_others_and_come_back(work: AtWork) ->
     work.cluster.copies_ms = 600_000
     number = work.submit(reassigning(("a", 0, [4, 2]), ("a", 1, [4, 3]), ("a", 5, [3, 4])), rate_bytes="auto")
     work.run(3_000, lambda: work.cluster.begun["a", 1] == 1)
-    rate = lambda: int(work.cluster.configs[BROKER, "4", FOLLOWER_RATE])  # noqa: E731 - short for what it is
+
+    def rate() -> int:
+        return int(work.cluster.configs[BROKER, "4", FOLLOWER_RATE])
+
     assert rate() == 20_000_000
     others = work.cluster.part("a", 4)
     others.hurt = True

@@ -97,7 +97,7 @@ def app_of(desk: Desk, resources: Iterable[Resource]) -> FastAPI:
             described.update(document(app))
         return described
 
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI has it changed
     return app
 
 

@@ -181,7 +181,7 @@ class Connection(H11Protocol):
         """Whether the head of its next request is waited for."""
         return self._counted and (self.cycle is None or self.cycle.response_complete)
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own does
         super().connection_made(transport)
         if not self._counted:
             self._refuse(503, f"{REST_CONNECTIONS_MAX} connections are open: ask again soon")

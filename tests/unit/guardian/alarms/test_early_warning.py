@@ -58,7 +58,7 @@ class FakeLeader:
         if self.world.commits:
             self.commit_all(now_ms)
 
-    def commit_all(self, now_ms: int, reply: Reply = Reply(calls.OK, {})) -> None:  # noqa: B008
+    def commit_all(self, now_ms: int, reply: Reply = Reply(calls.OK, {})) -> None:  # noqa: B008 - immutable
         waiting, self.waiting = self.waiting, []
         for each in waiting:
             each(reply, now_ms)

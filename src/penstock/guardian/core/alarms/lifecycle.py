@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from penstock.guardian.core.alarms.alarm import ACTING, CONFIRMED, ESCALATED, RECOVERED, Alarm
@@ -159,7 +160,7 @@ def is_over(alarm: Alarm, times: Times, wall_ms: int) -> bool:
     return alarm.state == RECOVERED and wall_ms - alarm.since_ms >= times.calm_ms
 
 
-def changed(alarm: Alarm, state: str, circumstances: Circumstances, **more: object) -> Alarm:
+def changed(alarm: Alarm, state: str, circumstances: Circumstances, **more: Any) -> Alarm:
     """The alarm in another state."""
     keeps = alarm.acknowledged if state != CONFIRMED else ""
-    return replace(alarm, state=state, since_ms=circumstances.wall_ms, acknowledged=keeps, **more)  # type: ignore[arg-type]
+    return replace(alarm, state=state, since_ms=circumstances.wall_ms, acknowledged=keeps, **more)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from penstock.guardian.core.calls import OK
+from penstock.guardian.core.calls import OK, Reply
 from penstock.guardian.core.quorum import GuardianQuorum
 from penstock.guardian.core.reach import Ended, Reach
 from penstock.guardian.core.state import Cluster, GuardianState
@@ -180,7 +180,9 @@ class Executor:
         return self._wall.at(now_ms)
 
     def write(self, records: Sequence[WorkRecord], ended: Callable[[bool, int], None], now_ms: int) -> None:
-        done = lambda reply, at_ms: ended(reply.status == OK, at_ms)  # noqa: E731 - short for what it is
+        def done(reply: Reply, at_ms: int) -> None:
+            ended(reply.status == OK, at_ms)
+
         self._quorum.leader.write(records, done, now_ms)
 
     def ask(
