@@ -7,6 +7,8 @@ count begins anew, as missing telemetry moves nothing. And a replica that has mo
 
 All is a small value: `Watch.document` is JSON, and `Watch.of` reads it again, so it goes through a log from one leader
 to the next. Times are given, in ms.
+
+The service does not call it yet: no balance begins by itself, see `docs/explanation/how-guardian-plans.md`.
 """
 
 from __future__ import annotations
