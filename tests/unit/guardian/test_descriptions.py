@@ -77,8 +77,11 @@ def registered() -> Ask:
 
 
 WORLDS: tuple[tuple[Callable[[], Ask], tuple[str, ...]], ...] = (
-    (registered, ("clusters", "clusters/clicks", "audit", "users", "users/ann", "tokens", f"tokens/{TOKEN_ID}")),
-    (seen, tuple(f"{each}?cluster=clicks" for each in ("brokers", "disks", "topics", "topics/a"))),
+    (
+        registered,
+        ("clusters", "clusters/clicks", "audit", "users", "users/ann", "tokens", f"tokens/{TOKEN_ID}", "feature"),
+    ),
+    (seen, tuple(f"{each}?cluster=clicks" for each in ("brokers", "disks", "topics", "topics/a", "model"))),
     (at_work, ("plans", "plans/1", "moves", "moves/1-1", "limits", "decisions", "decisions/1")),
     (alarmed, ("alarms", f"alarms/{UUID(int=1)}")),
 )

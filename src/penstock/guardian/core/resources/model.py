@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock.guardian.core.calls import BAD_REQUEST, CONFLICT, NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
 from penstock.guardian.core.limits import GUARDIAN_ROWS_PER_ANSWER
+from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.seen import Asked
 from penstock.guardian.core.sight import CANARY_TOPIC, METADATA, SeenDisk, SeenPartition
 
@@ -27,6 +28,7 @@ class ModelOfCluster(Resource):
     """See the module's head."""
 
     path = "/v1/model"
+    operations = described.MODEL
     live = True
 
     def read(self, known: Known, call: Call, name: str) -> Reply:

@@ -102,6 +102,7 @@ DISKS = (
         }]},
     ),
 )  # fmt: skip
+WRITTEN = or_null(whole("Bytes a second that were written of late, as far as it is known."))
 TOPIC_FIELDS: Fields = {
     "name": text("The topic."),
     "id": text("Its id."),
@@ -113,6 +114,7 @@ TOPIC_FIELDS: Fields = {
     "without_leader": COUNT,
     "moving": whole("Partitions that are being reassigned."),
     "bytes": BYTES,
+    "bytes_in_per_second": WRITTEN,
 }
 PARTITION = shape(
     "Partition",
@@ -122,11 +124,13 @@ PARTITION = shape(
         "leader_epoch": whole("How often it was given a leader."),
         **dict.fromkeys(("replicas", "in_sync", "adding", "removing"), BROKERS_LIST),
         "bytes": by_name(BYTES, "By broker, where it is known."),
+        "bytes_in_per_second": WRITTEN,
     },
 )
 TOPIC_EXAMPLE: Mapping[str, Any] = {
     "name": "events", "id": "7kUq0a1sQ2mJ9m0m3m1xTg", "internal": False, "partitions": 1, "replicas": 2,
     "min_insync_replicas": 1, "under_replicated": 0, "without_leader": 0, "moving": 0, "bytes": 20,
+    "bytes_in_per_second": 5,
 }  # fmt: skip
 TOPICS = (
     Operation(
@@ -139,8 +143,32 @@ TOPICS = (
         answer=shape("TopicRows", {**HEAD, **TOPIC_FIELDS, "rows": listed(PARTITION), "next": NEXT_PAGE}),
         example={**HEAD_EXAMPLE, **TOPIC_EXAMPLE, "next": None, "rows": [{
             "partition": 0, "leader": 1, "leader_epoch": 4, "replicas": [1, 2], "in_sync": [1, 2], "adding": [],
-            "removing": [], "bytes": {"1": 10, "2": 10},
+            "removing": [], "bytes": {"1": 10, "2": 10}, "bytes_in_per_second": 5,
         }]},
+    ),
+)  # fmt: skip
+MODEL_ROW = {"type": "array", "items": {}}
+MODEL = (
+    Operation(
+        "GET", "What a model of a cluster is made of, as the leader sees it", query=OF_CLUSTER | NEXT,
+        answer=shape("Model", {
+            **HEAD,
+            "labels": by_name(text("Its value."), "The labels of the cluster."),
+            "idc": text("The data centre of the cluster."),
+            "brokers": listed(MODEL_ROW, "Id, host and rack of each; on the last page."),
+            "disks": listed(MODEL_ROW, "Broker, directory, bytes (-1: not known) and error of each; on the last page."),
+            "topics": by_name(listed(MODEL_ROW), "By topic, of each partition: its number, leader, replicas, their "
+                              "directories, their bytes, median and 95th percentile of the bytes written a second, "
+                              "and of how many windows."),
+            "paths": listed(text("A directory."), "What the directories of partitions are indexes into."),
+            "moving": whole("Partitions that are being reassigned."),
+            "next": NEXT_PAGE,
+        }),
+        example={
+            **HEAD_EXAMPLE, "labels": {"cpu.cores": "16"}, "idc": "north", "brokers": [[1, "10.0.0.7", "r1"]],
+            "disks": [[1, "/data/a", 2_000, 0]], "topics": {"events": [[0, 1, [1], [0], [20], 5.0, 7.5, 12]]},
+            "paths": ["/data/a"], "moving": 0, "next": None,
+        },
     ),
 )  # fmt: skip
 
