@@ -12,15 +12,15 @@ MODEL_NUMBER_MAX = 1e18
 """Cores, bytes or bytes a second of one broker, disk or replica; more is refused, so that no sum becomes infinite."""
 MODEL_CAPACITY_MIN = 1e-6
 """Cores, bytes or bytes a second below which a capacity is refused: what is used of it would become infinite."""
-PLAN_FILE_MAX_BYTES = 1 << 30
+PLAN_FILE_BYTES_MAX = 1 << 30
 """Bytes of a file with a plan; a larger one is refused. A plan of a million moves has some 400 MB."""
 PLAN_FAULTS_SHOWN = 20
 """Faults of a plan that are named at once; of the others only the number is said."""
-POLICY_TIMEOUT_S = 10.0
+POLICY_SECONDS_MAX = 10.0
 """Seconds that a policy may take for the moves of one plan; one that takes longer is ended, and nothing is planned."""
-POLICY_MAX_BYTES = 1 << 20
+POLICY_BYTES_MAX = 1 << 20
 """Bytes of a policy's file; a larger one is refused."""
-POLICY_MEMORY_MAX_BYTES = 4 << 30
+POLICY_MEMORY_BYTES_MAX = 4 << 30
 """Address space of the process in which a policy runs; what needs more fails with MemoryError."""
 POLICY_ROUNDS_MAX = 10
 """Plans that are made anew without what a policy does not allow; if that is not enough, nothing moves."""

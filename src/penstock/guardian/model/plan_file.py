@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.guardian.limits import PLAN_FILE_MAX_BYTES
+from penstock.guardian.limits import PLAN_FILE_BYTES_MAX
 
 
 def read_plan(path: Path) -> Any:
     """What the file says. Raises ConfigError if it cannot be read, is too large or is no JSON."""
     try:
         size_bytes = path.stat().st_size
-        if size_bytes > PLAN_FILE_MAX_BYTES:
-            raise ConfigError(f"{path} has {size_bytes:,} bytes; a plan has at most {PLAN_FILE_MAX_BYTES:,}")
+        if size_bytes > PLAN_FILE_BYTES_MAX:
+            raise ConfigError(f"{path} has {size_bytes:,} bytes; a plan has at most {PLAN_FILE_BYTES_MAX:,}")
         return json.loads(path.read_bytes(), parse_constant=no_number)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None

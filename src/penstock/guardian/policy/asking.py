@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.guardian.limits import POLICY_MAX_BYTES, POLICY_MEMORY_MAX_BYTES, POLICY_TIMEOUT_S
+from penstock.guardian.limits import POLICY_BYTES_MAX, POLICY_MEMORY_BYTES_MAX, POLICY_SECONDS_MAX
 from penstock.guardian.plan.policed import Answer, Columns
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -27,7 +27,7 @@ class FilePolicy:
 
     name: str
     text: str
-    seconds_max: float = POLICY_TIMEOUT_S
+    seconds_max: float = POLICY_SECONDS_MAX
 
     @property
     def digest(self) -> str:
@@ -50,7 +50,7 @@ class FilePolicy:
     def _run(self, columns: Columns) -> dict[str, Any]:
         """What the process answers."""
         question = {"name": self.name, "text": self.text, "columns": columns,
-                    "memory_bytes_max": POLICY_MEMORY_MAX_BYTES}  # fmt: skip
+                    "memory_bytes_max": POLICY_MEMORY_BYTES_MAX}  # fmt: skip
         command = [sys.executable, "-I", str(WORKER)]
         line = json.dumps(question).encode() + b"\n"
         try:
@@ -90,8 +90,8 @@ def shown(value: Any) -> str:
 def read_policy(path: Path) -> FilePolicy:
     """A policy's file. Raises ConfigError."""
     try:
-        if path.stat().st_size > POLICY_MAX_BYTES:
-            raise ConfigError(f"{path} has {path.stat().st_size:,} bytes; a policy has at most {POLICY_MAX_BYTES:,}")
+        if path.stat().st_size > POLICY_BYTES_MAX:
+            raise ConfigError(f"{path} has {path.stat().st_size:,} bytes; a policy has at most {POLICY_BYTES_MAX:,}")
         return FilePolicy(str(path), path.read_text())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
