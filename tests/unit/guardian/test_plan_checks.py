@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import json
 from time import process_time
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from penstock.guardian.core.resources.plans import detail_of
 from penstock.guardian.core.sight import ClusterSight, SeenBroker, SeenDisk, SeenPartition, SeenTopic
 from penstock.guardian.core.work import checks
+from penstock.guardian.core.work.plans import Plan
 
 ODD: tuple[Any, ...] = (
     *(None, True, 5, -1, 2**70, 1.5, float("nan"), float("inf"), "", "x", "\ud800"),
@@ -79,3 +82,11 @@ def test_many_moves_of_one_partition_are_read_in_time(seen: ClusterSight) -> Non
     began_s = process_time()
     assert len(checks.moves_of({**PLAN, "moves": [*[part] * 60_000, PART]}, seen, 0)[0].parts) == 60_001
     assert process_time() - began_s < 5
+
+
+def test_a_figure_that_json_cannot_say_is_not_kept() -> None:
+    """1e999 is read as infinite, and an answer with that would be no JSON."""
+    document = json.loads('{"before": {"score": 1e999}, "after": {"score": 1' + "0" * 400 + "}}")
+    kept = json.loads(detail_of(document, Plan(1, UUID(int=1), "balance", "User:ann", 0)), parse_constant=pytest.fail)
+    assert kept["score_after"] == 10**400
+    assert "score_before" not in kept
