@@ -78,6 +78,8 @@ its answer is read.
 """
 REST_ANSWER_TIMEOUT_S = 15.0
 """How long whoever asks over HTTP waits for the answer of Guardian."""
+REST_LARGE_BODIES_MAX = 16
+"""Bodies over 256 KiB, as plans have, that are here at once, arriving or asked about; who brings more comes again."""
 REST_DISCARD_MAX_BYTES = 16 * MiB
 """Of a body that is too large, so much is read and dropped before the refusal: who still sends does not read."""
 REST_LINGER_S = 1.0
