@@ -22,6 +22,8 @@ POLICY_BYTES_MAX = 1 << 20
 """Bytes of a policy's file; a larger one is refused."""
 POLICY_MEMORY_BYTES_MAX = 4 << 30
 """Address space of the process in which a policy runs; what needs more fails with MemoryError."""
+POLICY_OUTPUT_BYTES_MAX = 64 * MiB
+"""Bytes of a policy's answer, and of what it prints; what writes more fails. That of a million moves has 20 MB."""
 POLICY_ROUNDS_MAX = 10
 """Plans that are made anew without what a policy does not allow; if that is not enough, nothing moves."""
 TWIN_MOVES_MAX = 20_000
@@ -76,6 +78,8 @@ its answer is read.
 """
 REST_ANSWER_TIMEOUT_S = 15.0
 """How long whoever asks over HTTP waits for the answer of Guardian."""
+REST_LARGE_BODIES_MAX = 16
+"""Bodies over 256 KiB, as plans have, that are here at once, arriving or asked about; who brings more comes again."""
 REST_DISCARD_MAX_BYTES = 16 * MiB
 """Of a body that is too large, so much is read and dropped before the refusal: who still sends does not read."""
 REST_LINGER_S = 1.0

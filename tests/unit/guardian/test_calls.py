@@ -203,3 +203,18 @@ def test_an_id_of_a_change_is_not_taken_for_one_with_another_body(asked: Asked) 
     assert "with another body" in reply.body["error"]
     restored = replay(EMPTY, decode_records(encode_records(snapshot_records(asked.state))))
     assert restored == asked.state
+
+
+def test_a_change_with_a_query_is_refused(asked: Asked) -> None:
+    """Not made without it: a name that has a question mark in it is none of what is there."""
+    asked.add()
+    for method, body in (("DELETE", None), ("PATCH", {"modes": {"heal": "act"}})):
+        reply = asked.ask(method, "/v1/clusters/clicks?old", body)
+        assert (reply.status, reply.body["error"]) == (400, "unknown query old")
+    assert asked.ask("GET", "/v1/clusters/clicks").body["modes"]["heal"] == "observe"
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity"])
+def test_what_is_no_number_of_json_is_refused(asked: Asked, number: bytes) -> None:
+    reply = asked.ask("POST", "/v1/clusters", b'{"name": "x", "bootstrap": ["a:1"], "labels": ' + number + b"}")
+    assert (reply.status, reply.body["error"]) == (400, "the body is not JSON")

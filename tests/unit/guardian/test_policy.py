@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from penstock.guardian.plan.model import Model
 from penstock.guardian.plan.policed import policed
 from penstock.guardian.plan.rules import Kept, Rules
 from penstock.guardian.plan.verifier import verify
+from penstock.guardian.policy import asking
 from penstock.guardian.policy.asking import FilePolicy, read_policy
 
 ANYWHERE = Rules(racks=False, hosts=False)
@@ -142,3 +144,29 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     path.unlink()
     assert main(words) == 1
     assert "No such file" in capsys.readouterr().err
+
+
+def test_what_a_policy_leaves_running_is_ended(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    text = f"""
+import os, time
+def allow(moves):
+    writing = os.open({str(fifo)!r}, os.O_WRONLY)
+    if os.fork():
+        os.write(writing, b"begun")
+        return [True] * len(moves["topic"])
+    time.sleep(20)
+    os.write(writing, b", and not ended")
+"""
+    with open(reading, "rb") as stream:
+        assert planned(text)["moves"]
+        os.set_blocking(reading, True)
+        assert set(stream.read().split(b"begun")) == {b""}, "who writes has ended, or stream would not"
+
+
+def test_a_policy_that_prints_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "POLICY_OUTPUT_BYTES_MAX", 100_000)
+    with pytest.raises(PenstockError, match="File too large; nothing is planned"):
+        planned("def allow(moves):\n    while True: print('x' * 1000)")

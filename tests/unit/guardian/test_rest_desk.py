@@ -181,6 +181,35 @@ def test_bodies_have_a_bound() -> None:
     run(work())
 
 
+def test_only_so_many_large_bodies_are_here_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "REST_LARGE_BODIES_MAX", 2)
+    large = bytes(GUARDIAN_BODY_MAX_BYTES + 1)
+    waiting: list[Answered] = []
+    good = GuardianCallResponse(status=200, body=b"{}")
+
+    def how(call: Call, answered: Answered) -> None:
+        if len(waiting) < 2:
+            waiting.append(answered)
+        else:
+            answered(good, 0)
+
+    async def work() -> None:
+        async with serving(FakeBack(how=how)) as served:
+            held = [asyncio.ensure_future(served.ask("POST", "/v1/plans", body=large)) for _ in range(2)]
+            async with asyncio.timeout(PATIENCE_S):
+                while len(waiting) < 2:
+                    await asyncio.sleep(0.001)
+            refused = await served.ask("POST", "/v1/plans", body=large)
+            assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+            assert (await served.ask("POST", "/v1/plans", body=large[2:])).status == 200, "small ones have room"
+            for answered in waiting:
+                answered(good, 0)
+            assert [each.status for each in await asyncio.gather(*held)] == [200, 200]
+            assert (await served.ask("POST", "/v1/plans", body=large)).status == 200
+
+    run(work())
+
+
 def test_a_body_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "REST_DISCARD_MAX_BYTES", 1 << 20)
 

@@ -179,6 +179,28 @@ def test_who_holds_connections_and_asks_nothing_keeps_nobody_out(monkeypatch: py
     run(work())
 
 
+def test_who_never_shakes_hands_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "REST_CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(door_module, "HTTP_HANDSHAKE_TIMEOUT_S", PATIENCE_S)
+    store = Authority(tmp_path).store("node")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(store.pem)
+    trusting = ssl.create_default_context(cafile=str(store.trust))
+
+    async def work() -> None:
+        async with serving(context=lambda: context) as served:
+            held = [(await served.connect())[0] for _ in range(5)]
+            sent = (GET + "Connection: close\r\n\r\n").encode()
+            (answer,) = await served.said(sent, ssl=trusting, server_hostname="localhost")
+            assert answer.status == 200
+            assert (served.door.refused, served.door.made_room) == (0, 3)
+            assert [await each.read() for each in held[:3]] == [b""] * 3
+            assert [each.at_eof() for each in held] == [True, True, True, False, False]
+            assert served.door.connections <= 3
+
+    run(work())
+
+
 def test_a_stop_lets_a_request_end_and_waits_for_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         waiting: list[Answered] = []

@@ -16,7 +16,7 @@ from penstock.guardian.core.alarms.finding import DEAD_BROKER
 from penstock.guardian.core.answering import RESOURCES
 from penstock.guardian.core.calls import Call, Known, Reply
 from penstock.guardian.core.records import GuardianRecord, decode_records, encode_records
-from penstock.guardian.core.sight import METADATA, ClusterSight, Sight
+from penstock.guardian.core.sight import IDENTITY, METADATA, ClusterSight, Sight, registered_twice
 from penstock.guardian.core.state import EMPTY, Cluster, GuardianState, cluster_record, replay
 from penstock.guardian.core.work.plans import CHECKED, Decision, Plan
 from penstock.guardian.core.work.replaying import new_plan_records
@@ -184,6 +184,33 @@ def test_lists_and_suggestions_tell_nothing_of_hidden_clusters() -> None:
     assert "did you mean clicks?" in asked(known, Asked("GET", "/v1/clusters/clicky", None, ""), "viewer@clicks").body[
         "error"
     ]  # fmt: skip
+
+
+def test_a_problem_of_a_cluster_names_no_hidden_one() -> None:
+    known = known_of(state_of(USERS))
+    known.sight.clusters[CLICKS].failures[IDENTITY] = f"it is cluster XYZ, {registered_twice('views')}: remove one"
+    brokers = Asked("GET", "/v1/brokers?cluster=clicks", None, "")
+    assert "views" in asked(known, brokers, "viewer").body["failures"][IDENTITY]
+    told = asked(known, brokers, "viewer@clicks").body["failures"][IDENTITY]
+    assert "views" not in told
+    assert told.startswith("it is cluster XYZ, which is registered as ")
+    assert "views" in known.sight.clusters[CLICKS].failures[IDENTITY], "what the leader sees itself stays"
+
+
+@pytest.mark.parametrize("path", ["/v1/clusters/views", "/v1/plans/2", f"/v1/alarms/{VIEWS}"])
+def test_a_change_that_is_repeated_tells_nothing_of_what_is_hidden_by_now(path: str) -> None:
+    """Whoever had a role for a cluster, and asks again for what she did there, sees it no more."""
+    body = {"clusters": MODES, "plans": {"rate_bytes": 1}, "alarms": {"acknowledged": True}}[path.split("/")[2]]
+    call = Call("PATCH", path, json.dumps(body).encode(), UUID(int=5), "User:ann")
+    before = known_of(state_of({**USERS, "ann": (Role("operator", VIEWS), Role("operator", CLICKS))}))
+    change = permitted.decide(before, call, lambda: UUID(int=77))
+    assert change.reply.status == 200
+    state = replay(before.state, change.records)
+    state = replay(state, [user_record(User("ann", (Role("operator", CLICKS),)))])
+    again = permitted.decide(replace(before, state=state), call, lambda: UUID(int=77))
+    assert not again.records
+    told = json.dumps(dict(again.reply.body)).replace(path, "")
+    assert not any(word in told for word in ('"b:1"', "heal", "checked", "confirmed")), told
 
 
 def test_what_is_changed_and_may_only_be_seen_is_forbidden_not_hidden() -> None:

@@ -14,6 +14,7 @@ from penstock.guardian.model.plan_file import read_plan
 PLANS, MOVES, LIMITS, DECISIONS = "/v1/plans", "/v1/moves", "/v1/limits", "/v1/decisions"
 KEPT = ("partitions", "leaders", "moves", "digest", "seed")
 """What of a plan's file Guardian needs; of its figures only the scores."""
+DIGITS_MAX = 18
 UNITS = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -83,7 +84,7 @@ def rate_of(text: str) -> int | str:
     digits = text.upper().removesuffix("B")
     unit = UNITS.get(digits[-1:], 1)
     digits = digits[:-1] if unit > 1 else digits
-    if not digits.isdecimal():
+    if not digits.isdecimal() or len(digits) > DIGITS_MAX:
         raise UsageError(f"{text}: a rate is bytes a second, such as 20M, 500K or 0, or `auto`")
     return int(digits) * unit
 
@@ -93,7 +94,7 @@ def caps_of(words: list[str]) -> dict[str, int]:
     found = {}
     for word in words:
         name, _, number = word.partition("=")
-        if not number.isdecimal():
+        if not number.isdecimal() or len(number) > DIGITS_MAX:
             raise UsageError(f"--cap {word}: it must be NAME=N, such as broker_in=3")
         found[name] = int(number)
     return found
@@ -180,7 +181,7 @@ def states_text(plan: dict[str, Any]) -> str:
 
 def show_plan(arguments: argparse.Namespace) -> int:
     """Prints one plan."""
-    from penstock.cli.output import print_json
+    from penstock.cli.output import print_json, printable
 
     plan = call(arguments, "GET", f"{PLANS}/{arguments.plan}").body
     decisions = call(arguments, "GET", asked(DECISIONS, plan=arguments.plan)).body["decisions"]
@@ -189,7 +190,7 @@ def show_plan(arguments: argparse.Namespace) -> int:
         return 0
     print(f"Plan {plan['id']} for {plan['cluster']} is {plan['state']}: {states_text(plan)}.")
     for each in reversed(decisions):
-        print(each["text"])
+        print(printable(each["text"]))
     return 0
 
 
@@ -219,8 +220,10 @@ def brokers(ids: list[int]) -> str:
 
 def explain(arguments: argparse.Namespace) -> int:
     """Tells a move in sentences."""
+    from penstock.cli.output import printable
+
     answer = call(arguments, "GET", f"{MOVES}/{arguments.move}")
-    return done(arguments, answer, "\n".join(answer.body["sentences"]))
+    return done(arguments, answer, "\n".join(map(printable, answer.body["sentences"])))
 
 
 def list_limits(arguments: argparse.Namespace) -> int:

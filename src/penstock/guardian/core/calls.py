@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Never
 from urllib.parse import parse_qsl
 from uuid import UUID
 
@@ -163,7 +163,7 @@ def body_of(call: Call, fields: Sequence[str], bytes_max: int = GUARDIAN_BODY_MA
     if len(call.body) > bytes_max:
         raise Refused(TOO_LARGE, f"the body has {len(call.body)} bytes: at most {bytes_max}")
     try:
-        body = json.loads(call.body)
+        body = json.loads(call.body, parse_constant=no_constant)
     except (ValueError, RecursionError):
         raise Refused(BAD_REQUEST, "the body is not JSON") from None
     if not isinstance(body, dict):
@@ -172,6 +172,11 @@ def body_of(call: Call, fields: Sequence[str], bytes_max: int = GUARDIAN_BODY_MA
         if each not in fields:
             raise Refused(BAD_REQUEST, f"unknown field {each[:GUARDIAN_TEXT_MAX]}{did_you_mean(each, fields)}")
     return body
+
+
+def no_constant(text: str) -> Never:
+    """What Python reads as a number, and JSON has not: answers that repeat it would not be JSON."""
+    raise ValueError(text)
 
 
 def text_of(body: Mapping[str, Any], name: str, default: str | None = None) -> str:

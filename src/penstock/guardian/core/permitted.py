@@ -30,7 +30,8 @@ def decide(known: Known, call: Call, new_id: Callable[[], UUID]) -> Change:
 
     What she may see and not change is refused as forbidden; what she may not see is answered like what is not there.
     What she may change is decided twice: on what she may change, where it must not be refused, and then on everything
-    that is known, since new numbers, and what there is room for, hang on what she may not see, too.
+    that is known, since new numbers, and what there is room for, hang on what she may not see, too. One that was made
+    before changes nothing, and is answered from what she may change now.
     """
     made = known.state.commands.get(call.request_id)
     try:
@@ -45,7 +46,7 @@ def decide(known: Known, call: Call, new_id: Callable[[], UUID]) -> Change:
                 visible = view(known, call, VIEW)
                 if answering.decide(visible, call, new_id).reply.status != NOT_FOUND:
                     raise forbidden(call, need)
-            if tried.reply.status >= BAD_REQUEST:
+            if made is not None or tried.reply.status >= BAD_REQUEST:
                 return tried
     except Refused as error:
         return Change((), error.reply)

@@ -101,5 +101,7 @@ def restricted(known: Known, cluster_ids: set[UUID], principal: str) -> Known:
         alarms=state.alarms.of_clusters(cluster_ids),
         work=state.work.of_clusters(cluster_ids),
     )
-    sight = replace(known.sight, clusters={key: each for key, each in seen.items() if key in cluster_ids})
+    hidden = [each.name for key, each in state.clusters.items() if key not in cluster_ids]
+    told = {key: each.without_names(hidden) for key, each in seen.items() if key in cluster_ids}
+    sight = replace(known.sight, clusters=told)
     return replace(known, state=of_clusters, sight=sight)

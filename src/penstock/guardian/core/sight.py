@@ -8,7 +8,8 @@ the same for Penstock and for Apache Kafka.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from penstock.guardian.core.limits import GUARDIAN_CANARY_LATENCIES_MAX
@@ -22,6 +23,13 @@ CANARY_TOPIC = "__penstock_guardian_canary"
 """The topic by which the leader measures each broker."""
 IDENTITY = "identity"
 """The part whose failure says that this is another cluster than it was, or one that is registered twice."""
+HIDDEN = "one that is not yours to see"
+"""Instead of the name of a cluster, to whoever may not see it."""
+
+
+def registered_twice(name: str) -> str:
+    """How that failure names the other registration."""
+    return f"which is registered as {name} already"
 
 
 def of_broker(part: str, broker: int) -> str:
@@ -180,6 +188,14 @@ class ClusterSight:
     def twice(self) -> bool:
         """Whether it is registered twice, or is another cluster than it was: nothing may be done to it then."""
         return IDENTITY in self.failures
+
+    def without_names(self, names: Iterable[str]) -> ClusterSight:
+        """The same, for one to whom clusters of these names are hidden: the failure does not name them."""
+        told = self.failures.get(IDENTITY, "")
+        for name in names:
+            if (said := registered_twice(name)) in told:
+                return replace(self, failures={**self.failures, IDENTITY: told.replace(said, registered_twice(HIDDEN))})
+        return self
 
     def partition(self, topic: str, index: int) -> SeenPartition | None:
         """A partition; None for one that is not there."""

@@ -18,7 +18,7 @@ from penstock.guardian.core.look_at_metadata import LookAtMetadata
 from penstock.guardian.core.look_at_settings import LookAtSettings
 from penstock.guardian.core.looks import Look, Looks, Watched
 from penstock.guardian.core.reach import Reach
-from penstock.guardian.core.sight import IDENTITY, ClusterSight
+from penstock.guardian.core.sight import IDENTITY, ClusterSight, registered_twice
 from penstock.guardian.core.state import Cluster
 from penstock.records.wall import WallTime
 
@@ -92,7 +92,7 @@ class Watch:
             seen.kafka_id = kafka_id
             other = self._other_with(kafka_id, self._watched.cluster)
             if other is not None:
-                problem = f"it is cluster {kafka_id}, which is registered as {other} already: remove one of the two"
+                problem = f"it is cluster {kafka_id}, {registered_twice(other)}: remove one of the two"
                 self._stop_others()
                 seen.forget()
         self._watched.tell(IDENTITY, problem)

@@ -4,20 +4,31 @@ answer is an error with the policy's name, after which nothing is planned."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.guardian.limits import POLICY_BYTES_MAX, POLICY_MEMORY_BYTES_MAX, POLICY_SECONDS_MAX
+from penstock.guardian.limits import (
+    POLICY_BYTES_MAX,
+    POLICY_MEMORY_BYTES_MAX,
+    POLICY_OUTPUT_BYTES_MAX,
+    POLICY_SECONDS_MAX,
+)
 from penstock.guardian.plan.policed import Answer, Columns
 
 WORKER = Path(__file__).with_name("worker.py")
 SHOWN = 60
+LAST_BYTES = 4_096
+"""Of what a policy printed, so much is looked at for its last line."""
 NUMBER_MAX = 1e100
 
 
@@ -49,20 +60,43 @@ class FilePolicy:
 
     def _run(self, columns: Columns) -> dict[str, Any]:
         """What the process answers."""
-        question = {"name": self.name, "text": self.text, "columns": columns,
-                    "memory_bytes_max": POLICY_MEMORY_BYTES_MAX}  # fmt: skip
-        command = [sys.executable, "-I", str(WORKER)]
+        question = {
+            "name": self.name,
+            "text": self.text,
+            "columns": columns,
+            "memory_bytes_max": POLICY_MEMORY_BYTES_MAX,
+            "output_bytes_max": POLICY_OUTPUT_BYTES_MAX,
+            "seconds_max": self.seconds_max,
+        }
         line = json.dumps(question).encode() + b"\n"
+        with TemporaryFile() as answer, TemporaryFile() as printed:
+            code = self._end_of(line, answer, printed)
+            answer.seek(0)
+            try:
+                found: dict[str, Any] = json.load(answer)
+            except ValueError:
+                printed.seek(max(0, printed.seek(0, os.SEEK_END) - LAST_BYTES))
+                last = printed.read().decode(errors="replace").strip().rpartition("\n")[2][:500]
+                raise self._error(f"its process ended with {code} and no answer: {last}") from None
+        return found
+
+    def _end_of(self, line: bytes, answer: IO[bytes], printed: IO[bytes]) -> int:
+        """Runs the process to its end, and ends what it has left running. What it says goes to files: however much that
+        is, it takes no memory here.
+        """
+        command = [sys.executable, "-I", str(WORKER)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=answer, stderr=printed, start_new_session=True
+        )
         try:
-            done = subprocess.run(command, input=line, capture_output=True, timeout=self.seconds_max, check=False)
+            process.communicate(line, timeout=self.seconds_max)
         except subprocess.TimeoutExpired:
             raise self._error(f"it took more than {self.seconds_max:g} s") from None
-        try:
-            found: dict[str, Any] = json.loads(done.stdout)
-        except ValueError:
-            last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
-            raise self._error(f"its process ended with {done.returncode} and no answer: {last}") from None
-        return found
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return process.returncode
 
     def _check(self, function: str, values: Any, count: int, right: Any, words: str) -> None:
         """One value for each move, of the right kind. Raises PenstockError."""

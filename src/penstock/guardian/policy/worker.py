@@ -1,7 +1,7 @@
 """The process in which a policy runs. It is started as a file, without any of our own packages.
 
-Standard input has one line of JSON: the policy's name and text, the columns of the moves, and the most memory. One line
-of JSON is the answer: what `allow` and `score` give, as far as the policy has them, or `error`. What the
+Standard input has one line of JSON: the policy's name and text, the columns of the moves, and the limits. One line of
+JSON is the answer: what `allow` and `score` give, as far as the policy has them, or `error`. What the
 policy prints goes to standard error.
 """
 
@@ -12,11 +12,18 @@ import os
 import resource
 import sys
 import traceback
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 FUNCTIONS = ("allow", "score")
+LIMITS = {
+    resource.RLIMIT_AS: "memory_bytes_max",
+    resource.RLIMIT_FSIZE: "output_bytes_max",
+    resource.RLIMIT_CPU: "seconds_max",
+}
+"""What bounds it even if whoever has started it is gone."""
 
 
 def main() -> None:
@@ -25,8 +32,9 @@ def main() -> None:
     os.dup2(2, 1)
     question = json.loads(sys.stdin.buffer.readline())
     sys.stdin.close()
-    most = question["memory_bytes_max"]
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    for limit, name in LIMITS.items():
+        most = ceil(question[name])
+        resource.setrlimit(limit, (most, most))
     try:
         answer = run(question)
     except BaseException as error:  # whatever a policy does, SystemExit too, is for its author to read

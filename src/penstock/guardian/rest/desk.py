@@ -12,6 +12,7 @@ import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -29,6 +30,7 @@ from penstock.guardian.limits import (
     REST_ANSWER_TIMEOUT_S,
     REST_DISCARD_MAX_BYTES,
     REST_HEAD_MAX_BYTES,
+    REST_LARGE_BODIES_MAX,
     REST_LOGIN_ADDRESSES_MAX,
     REST_LOGINS_LOGGED_EVERY_MS,
 )
@@ -73,6 +75,30 @@ class Back(Protocol):
         """Has a call answered, once, now or later."""
 
 
+class LargeBodies:
+    """Counts the bodies that are larger than most: those of many clients at once would take all memory."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    @contextmanager
+    def place(self) -> Iterator[Callable[[], bool]]:
+        """A place for one body, which it takes once it is large; gives what takes it, and says whether there is one."""
+        taken = False
+
+        def take() -> bool:
+            nonlocal taken
+            if not taken and self._count < REST_LARGE_BODIES_MAX:
+                self._count += 1
+                taken = True
+            return taken
+
+        try:
+            yield take
+        finally:
+            self._count -= taken
+
+
 class Desk:
     """See the module's head. `report` gets the errors that should never happen.
 
@@ -84,6 +110,7 @@ class Desk:
         self.failed_logins = 0
         self._back = back
         self._report = report
+        self._large = LargeBodies()
         self._logged = RateLimit(REST_LOGINS_LOGGED_EVERY_MS, REST_LOGIN_ADDRESSES_MAX)
 
     async def answer(self, request: Request) -> Response:
@@ -112,9 +139,10 @@ class Desk:
         token = self._log_in(request)
         method = "GET" if request.method == "HEAD" else request.method
         request_id = request_id_of(request)
-        body = await body_of(request, body_max_bytes(path))
-        call = Call(method, path, body, request_id, PRINCIPAL_TYPE + token.user, token.id)
-        found = await self._ask(call)
+        with self._large.place() as large:
+            body = await body_of(request, body_max_bytes(path), large)
+            call = Call(method, path, body, request_id, PRINCIPAL_TYPE + token.user, token.id)
+            found = await self._ask(call)
         headers = {
             "penstock-node-id": str(found.answered_by),
             "penstock-leader-id": str(found.leader_id),
@@ -224,22 +252,30 @@ def body_max_bytes(path: str) -> int:
         return GUARDIAN_BODY_MAX_BYTES
 
 
-async def body_of(request: Request, bytes_max: int) -> bytes:
-    """The body. Raises Refused for one that is too large, which is read no further than it must be."""
+async def body_of(request: Request, bytes_max: int, large: Callable[[], bool]) -> bytes:
+    """The body. Raises Refused for one that is too large, which is read no further than it must be; and for one that is
+    `large` and has no place.
+    """
+    too_large = Refused(calls.TOO_LARGE, f"the body is too large: at most {bytes_max} bytes")
     told = request.headers.get("content-length", "")
-    too_large = told.isdecimal() and int(told) > bytes_max
+    refused = too_large if told.isdecimal() and int(told) > bytes_max else None
     kept, dropped = bytearray(), 0
-    if not (too_large and "expect" in request.headers):
+    if refused is None or "expect" not in request.headers:
         async for piece in request.stream():
-            if too_large or len(kept) + len(piece) > bytes_max:
-                too_large = True
-                dropped += len(piece)
-                if dropped > REST_DISCARD_MAX_BYTES:
-                    break
-            else:
+            size_bytes = len(kept) + len(piece)
+            if refused is None and size_bytes > bytes_max:
+                refused = too_large
+            elif refused is None and size_bytes > GUARDIAN_BODY_MAX_BYTES and not large():
+                refused = Refused(calls.TOO_MANY, f"{REST_LARGE_BODIES_MAX} large bodies are here: ask again soon")
+            if refused is None:
                 kept += piece
-    if too_large:
-        raise Refused(calls.TOO_LARGE, f"the body is too large: at most {bytes_max} bytes")
+                continue
+            kept.clear()
+            dropped += len(piece)
+            if dropped > REST_DISCARD_MAX_BYTES:
+                break
+    if refused is not None:
+        raise refused
     return bytes(kept)
 
 

@@ -16,6 +16,7 @@ import ssl
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import h11
@@ -65,6 +66,7 @@ class Door:
         self.state = ServerState()
         self._empty = asyncio.Event()
         self._arriving: set[asyncio.Task[None]] = set()
+        self._shaking: dict[Connection, asyncio.Task[None]] = {}
         self._socket: socket.socket | None = None
 
     async def start(self, address: str) -> str:
@@ -77,10 +79,11 @@ class Door:
         self._begin(self._accept(listening))
         return f"{bracketed(host)}:{listening.getsockname()[1]}"
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
+        return task
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -92,13 +95,21 @@ class Door:
                 continue
             has_room = self.has_room()
             if has_room or self.context is None:
-                self._begin(self._let_in(sock, counted=has_room))
+                connection = Connection(self, counted=has_room)
+                task = self._begin(self._let_in(sock, connection))
+                if has_room:
+                    self._shaking[connection] = task
+                    task.add_done_callback(partial(self._has_shaken, connection, sock))
             else:
                 sock.close()
 
-    async def _let_in(self, sock: socket.socket, *, counted: bool) -> None:
+    def _has_shaken(self, connection: Connection, sock: socket.socket, task: asyncio.Task[None]) -> None:
+        self._shaking.pop(connection, None)
+        if task.cancelled():
+            sock.close()
+
+    async def _let_in(self, sock: socket.socket, connection: Connection) -> None:
         """Makes a connection of a socket; with TLS, once it has shaken hands."""
-        connection = Connection(self, counted=counted)
         context = None if self.context is None else self.context()
         timeout_s = None if context is None else HTTP_HANDSHAKE_TIMEOUT_S
         try:
@@ -139,17 +150,22 @@ class Door:
         """Whether one more connection may come in; it counts then, until it `left`.
 
         Where there are too many, the one goes that has been waited for longest: who holds connections without asking
-        anything keeps nobody out.
+        anything, or without ever shaking hands, keeps nobody out.
         """
         if self.connections >= REST_CONNECTIONS_MAX:
             idle = [each for each in self.state.connections if isinstance(each, Connection) and each.idle]
+            idle += [each for each in self._shaking if each.idle]
             if not idle:
                 self.refused += 1
                 return False
             self.made_room += 1
             longest = min(idle, key=lambda each: each.since_s)
             longest.leave()
-            longest.transport.abort()
+            arriving = self._shaking.pop(longest, None)
+            if arriving is not None:
+                arriving.cancel()
+            if longest.transport is not None:
+                longest.transport.abort()
         self.connections += 1
         self._empty.clear()
         return True

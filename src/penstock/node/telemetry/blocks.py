@@ -81,7 +81,7 @@ class WithMembers(Protocol):
 
 
 def rows(node: Observed, machine: Machine, replicas: list[Replica]) -> Iterator[Rows]:
-    """All rows but those of others, as many at a time as one step takes; `replicas`: those that have rows."""
+    """All rows but those of other partitions, as many at a time as one step takes; `replicas`: those that have rows."""
     yield broker_row(node, machine)
     yield disk_rows(node.logs, machine)
     yield lane_rows(machine)
@@ -238,14 +238,15 @@ def unused(node: Observed, replica: Replica) -> Values:
 
 
 def client_rows(node: Observed) -> Rows:
-    clients = list(node.dispatcher.clients)
-    names = [(*(each.key or NO_KEY), *each.software) for each in clients]
-    return Rows(telemetry.CLIENTS, clients, names.__getitem__, [each.values for each in clients], renamed=True)
-
-
-def other_clients(node: Observed) -> Rows:
-    """The row with the sums of clients that have none of their own, or not any more."""
-    return Rows(telemetry.CLIENTS, [OTHERS_KEY], lambda _: (*NO_KEY, "", ""), [node.dispatcher.clients.others.values])
+    """The clients, and the sums of those that have no counters of their own, or not any more. In one step: who makes
+    room meanwhile must not be in both.
+    """
+    clients = node.dispatcher.clients
+    rows = [*clients, clients.others]
+    names = [(*(each.key or NO_KEY), *each.software) for each in rows]
+    return Rows(
+        telemetry.CLIENTS, [*clients, OTHERS_KEY], names.__getitem__, [each.values for each in rows], renamed=True
+    )
 
 
 def group_rows(coordinators: Coordinators) -> Iterator[Rows]:

@@ -14,7 +14,7 @@ from penstock.log.replica import Replica
 from penstock.node.limits import TELEMETRY_PARTITIONS_MAX, TELEMETRY_ZSTD_LEVEL
 from penstock.node.steps import Stepped
 from penstock.node.telemetry import encoding
-from penstock.node.telemetry.blocks import Observed, Rows, other_clients, other_partitions, rows
+from penstock.node.telemetry.blocks import Observed, Rows, other_partitions, rows
 from penstock.protocol.telemetry import FULL, PARTITIONS
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def pull(node: Observed, incarnation: UUID, sequence: int) -> Stepped[bytes]:
             yield None
     yield from forget_unknown(node)
     frame.add(other_partitions(node))
-    frame.add(other_clients(node))
     if since != FULL and any(since < each.forgotten_at for each in telemetry.tables):
         return (yield from pull(node, own, FULL))  # more has ended at once than is remembered
     return frame.complete()

@@ -254,6 +254,31 @@ def test_clients_without_connections_make_room_and_their_sums_stay(node: Node, m
     assert clients.column("bytes_in")[of_writers].sum() == sent
 
 
+def test_a_client_that_makes_room_during_a_look_counts_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in its own row and among the others as well, whichever step of the look it makes room at."""
+    monkeypatch.setattr(clients_module, "TELEMETRY_CLIENTS_MAX", 2)
+    reader = Reader(node)
+    reader.pull()
+    sent = total(reader.view, "clients", "requests")
+
+    def comes_and_goes(name: str, requests: int) -> None:
+        client = node.connect()
+        for _ in range(requests):
+            client.send_bytes(client.frame(produce("t", batch(b"x")), 9, name))
+        node.broker.disconnected(client.number, node.now_ms)
+        node.run()
+
+    for step in range(9):
+        slow = pull(node.broker, reader.view.incarnation, reader.view.sequence)
+        for _ in range(step):
+            next(slow)
+        requests = 2**step
+        comes_and_goes(f"short-lived {step}", requests)
+        reader.view.take(decode(ended(slow)))
+        assert total(reader.view, "clients", "requests") in (sent, sent + requests), f"step {step}"
+        sent += requests
+
+
 def test_while_all_have_connections_a_further_client_counts_with_the_others(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import isfinite
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -213,9 +214,14 @@ def detail_of(document: Any, plan: Plan) -> str:
         found["seed"] = document["seed"]
     for when in ("before", "after"):
         figures = document.get(when)
-        if isinstance(figures, dict) and isinstance(figures.get("score"), int | float):
+        if isinstance(figures, dict) and is_figure(figures.get("score")):
             found[f"score_{when}"] = figures["score"]
     return json.dumps(found)
+
+
+def is_figure(value: Any) -> bool:
+    """Whether it is a number that JSON can say: 1e999 is read as one that it cannot."""
+    return isinstance(value, int) or (isinstance(value, float) and isfinite(value))
 
 
 def rate_of(value: Any) -> int:

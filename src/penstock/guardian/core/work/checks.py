@@ -81,7 +81,8 @@ def one_move(
     topic, partition = text_in(entry, "topic", place), number_in(entry, "partition", place)
     key = topic, partition
     target = tuple(integer(each, f"{place}.replicas") for each in items(entry, "replicas", place))
-    directories = tuple(text(each, f"{place}.log_dirs") for each in entry.get("log_dirs") or ())
+    named = items(entry, "log_dirs", place) if entry.get("log_dirs") is not None else ()
+    directories = tuple(text(each, f"{place}.log_dirs") for each in named)
     if directories and len(directories) != len(target):
         raise Unfit(f"{place}: {len(directories)} log_dirs for {len(target)} replicas", malformed=True)
     if all(each == ANY_DIRECTORY for each in directories):
@@ -189,7 +190,7 @@ def leaders_of(leaders: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], in
 
 def parts_of(moves: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], tuple[Part, ...]]:
     """By partition, the plan's own moves; partitions in the order of their first. Raises Unfit."""
-    found: dict[tuple[str, int], tuple[Part, ...]] = {}
+    found: dict[tuple[str, int], list[Part]] = {}
     for number, each in enumerate(moves):
         place = f"moves[{number}]"
         kind = text_in(each, "kind", place)
@@ -213,8 +214,8 @@ def parts_of(moves: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], tuple[
             text(each.get("why", ""), f"{place}.why", len_max=None)[:WHY_MAX],
         )
         key = text_in(each, "topic", place), number_in(each, "partition", place)
-        found[key] = (*found.get(key, ()), part)
-    return found
+        found.setdefault(key, []).append(part)
+    return {key: tuple(parts) for key, parts in found.items()}
 
 
 def entries(document: Any, name: str) -> list[Mapping[str, Any]]:
