@@ -221,7 +221,14 @@ class Worker:
         }
         self.memory.away = {broker: away.get(broker, now_ms) for broker, now_ms in needed.items()}
         moving = {move.key for _, move in self.moves(SUBMITTED, COPYING, CANCELLING)}
-        self.budget.take(signals_of(look, moving), self.now_ms)
+        given_up = {
+            broker
+            for plan in self.plans()
+            for move in plan.moves
+            for broker in move.removing
+            if plan.gives_up(move, broker)
+        }
+        self.budget.take(signals_of(look, moving, given_up), self.now_ms)
 
     # Note
 
