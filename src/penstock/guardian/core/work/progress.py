@@ -90,7 +90,7 @@ def next_of(plan: Plan, move: Move, look: Look, dead: Collection[int]) -> Next |
     """What a move comes to; None: it stays at its stage. `dead`: brokers that have not been there for long."""
     place = place_of(move, look)
     if place == GONE:
-        return Next(SUPERSEDED, f"topic {move.topic} has been deleted")
+        return Next(SUPERSEDED, f"topic {move.topic} has been deleted", lasting=move.state not in WAITING_MOVES)
     if move.state in WAITING_MOVES:
         return next_of_waiting(plan, move, look)
     if move.state in (SUBMITTED, COPYING):

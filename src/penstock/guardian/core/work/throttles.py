@@ -40,7 +40,7 @@ CHANGED_BY = 0.2
 CHANGED_AGAIN_MS = 10_000
 """A rate is set anew where it differs by a fifth, and so long after the last time."""
 MEANT_MAX = 16
-"""Rates that were meant for a broker and are remembered until one is known to be in place; of more the oldest are not."""
+"""Rates that were meant for a broker and are remembered until one is in place; of more the oldest are forgotten."""
 RATE_DIGITS_MAX = 19
 """Of a rate; Kafka has none with more."""
 DYNAMIC_TOPIC, DYNAMIC_BROKER = 1, 2

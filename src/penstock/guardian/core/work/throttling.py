@@ -100,10 +100,9 @@ class Throttling:
         changes: list[Change] = []
         removed: list[WorkRecord] = []
         for place, limit in todo.items():
-            if place[0] == TOPIC and place[1] in gone:
-                removed.append(removal_record(limit.key))
-            elif place in present:
-                needed = throttles.to_restore(limit, present[place])
+            is_gone = place[0] == TOPIC and place[1] in gone
+            if is_gone or place in present:
+                needed = throttles.to_restore(limit, present[place]) if not is_gone else []
                 changes += needed
                 if needed:
                     self._clean_ms.pop(place, None)
