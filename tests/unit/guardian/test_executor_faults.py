@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from support.fake_cluster import BROKER, FakeCluster, Part
-from support.plans_at_work import AtWork, reassigning
+from support.plans_at_work import NAME, AtWork, reassigning
 
-from penstock.guardian.core.work.plans import VERIFIED
+from penstock.guardian.core.sight import IDENTITY
+from penstock.guardian.core.work.plans import DONE, VERIFIED
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -77,3 +79,93 @@ def test_a_rate_of_somebody_else_outlives_a_change_of_ours() -> None:
     assert cluster.configs[BROKER, "1", LEADER_RATE] == "1000000"
     work.finish(number)
     assert cluster.configs == {(BROKER, "4", FOLLOWER_RATE): "700000"}
+
+
+class ForgetfulCluster(FakeCluster):
+    """A cluster with a broker that knows nothing of its topics while `forgets`, for it is behind; others know them."""
+
+    forgets = False
+
+    def _forgotten(self, broker: int, answered: Any, message: Any) -> Any:
+        if not self.forgets or broker != -1:
+            return answered(broker, message)
+        kept, self.topics = self.topics, {}
+        try:
+            return answered(broker, message)
+        finally:
+            self.topics = kept
+
+    def _Metadata(self, broker: int, request: Any) -> Any:  # noqa: N802 - by the request's name
+        return self._forgotten(broker, super()._Metadata, request)
+
+    def _DescribeConfigs(self, broker: int, request: Any) -> Any:  # noqa: N802 - by the request's name
+        return self._forgotten(broker, super()._DescribeConfigs, request)
+
+
+@pytest.mark.parametrize("at_ms", [1_000, 5_600, 6_100, 7_000])
+def test_what_one_broker_does_not_know_for_a_moment_is_not_taken_for_deleted(at_ms: int) -> None:
+    cluster = ForgetfulCluster(copies_ms=5_000)
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    number = work.submit(reassigning(("a", 0, [4, 2])), rate_bytes=5_000_000)
+    assert work.run(3_000, lambda: cluster.begun["a", 0] == 1)
+    work.run(at_ms)
+    cluster.forgets = True
+    work.run(1_200)
+    cluster.forgets = False
+    assert work.finish(number).state == DONE
+    assert cluster.configs == {}
+
+
+def test_a_number_of_replicas_that_is_none_is_not_believed() -> None:
+    cluster = FakeCluster()
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    number = work.submit(reassigning(("a", 0, [4, 2])))
+    cluster.min_isr = "9" * 5_000  # type: ignore[assignment]
+    work.run(5_000)
+    assert not work.bugs
+    assert cluster.begun["a", 0] == 0
+    work.see()
+    cluster.min_isr = 1
+    assert work.finish(number).state == DONE
+
+
+class ElsewhereCluster(FakeCluster):
+    """A cluster whose addresses may lead to another one, with topics of the same names."""
+
+    kafka_id = "fake"
+
+    def _Metadata(self, broker: int, request: Any) -> Any:  # noqa: N802 - by the request's name
+        found = super()._Metadata(broker, request)
+        found.cluster_id = self.kafka_id
+        return found
+
+
+def test_nothing_is_done_to_another_cluster_at_the_same_addresses() -> None:
+    cluster = ElsewhereCluster(copies_ms=5_000)
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    number = work.submit(reassigning(("a", 0, [4, 2])), rate_bytes=5_000_000)
+    assert work.run(3_000, lambda: cluster.begun["a", 0] == 1)
+    cluster.kafka_id = "another"
+    ours, cluster.configs, cluster.topics = (cluster.configs, cluster.topics), {}, {}
+    before = cluster.asked.copy()
+    work.run(20_000)
+    acts = {name: count - before[name] for name, count in cluster.asked.items() if "Alter" in name}
+    assert not any(acts.values()), acts
+    assert work.moves()[0].state == "copying"
+    cluster.kafka_id = "fake"
+    cluster.configs, cluster.topics = ours
+    assert work.finish(number).state == DONE
+    assert cluster.configs == {}
+
+
+def test_no_plan_is_taken_for_a_cluster_that_is_another_one_now() -> None:
+    cluster = FakeCluster()
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    (seen,) = work.sight.clusters.values()
+    seen.failures[IDENTITY] = "its brokers say that they are cluster x, and it was fake"
+    reply = work.ask("POST", "/v1/plans", {"cluster": NAME, "plan": reassigning(("a", 0, [4, 2]))})
+    assert (reply.status, "say that they are cluster x" in reply.body["error"]) == (409, True)

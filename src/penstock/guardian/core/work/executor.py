@@ -191,6 +191,9 @@ class Executor:
     def knows(self, cluster: Cluster, broker: int) -> bool:
         return self._reach.knows(cluster, broker)
 
+    def kafka_id(self, cluster: Cluster) -> str:
+        return self._reach.kafka_id(cluster)
+
 
 def usable(answer: Message | None) -> Message | None:
     """An answer that says something: one that says as a whole that it cannot be given is none."""

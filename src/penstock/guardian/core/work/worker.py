@@ -51,6 +51,8 @@ QUICK_MS = 50
 FAILED_MS = 2_000
 """After one whose look had no answer."""
 ASK_TIMEOUT_MS = 5_000
+UNSEEN_MS = 100
+"""When it is not known which cluster it is: a new leader's first look is on its way, or there is another one there."""
 LASTING_MS = 4_000
 """How long something must be found that a broker could tell only because it is behind its controller."""
 DEAD_MS = 15_000
@@ -120,6 +122,8 @@ class Worker:
     def round(self) -> Round:
         """One round. Returns after how many ms the next one is due."""
         self.changed = False
+        if not self.host.kafka_id(self.cluster):
+            return UNSEEN_MS
         yield from self.write(started_records(self.host.state.work, self.cluster, self.host.wall_ms(self.now_ms)))
         candidates = self._candidates()
         look = yield from self._look(candidates)
@@ -173,7 +177,7 @@ class Worker:
         moves = [move for _, move in (*flying, *candidates)]
         topics = sorted(dict.fromkeys(each.topic for each in moves))
         answers = yield Ask([(CONTROLLER, looks.reassignments()), (ANY, looks.metadata_of(topics))])
-        if None in answers or answers[0].error_code:
+        if None in answers or answers[0].error_code or answers[1].cluster_id != self.host.kafka_id(self.cluster):
             return None
         look = Look()
         look.take_reassignments(answers[0])
