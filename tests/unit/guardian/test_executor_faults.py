@@ -8,8 +8,9 @@ import pytest
 from support.fake_cluster import BROKER, FakeCluster, Part
 from support.plans_at_work import NAME, AtWork, reassigning
 
+from penstock.cli.guardian.clusters import left_lines
 from penstock.guardian.core.sight import IDENTITY
-from penstock.guardian.core.work.plans import DONE, VERIFIED
+from penstock.guardian.core.work.plans import CANCELLED, DONE, VERIFIED
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -169,3 +170,81 @@ def test_no_plan_is_taken_for_a_cluster_that_is_another_one_now() -> None:
     seen.failures[IDENTITY] = "its brokers say that they are cluster x, and it was fake"
     reply = work.ask("POST", "/v1/plans", {"cluster": NAME, "plan": reassigning(("a", 0, [4, 2]))})
     assert (reply.status, "say that they are cluster x" in reply.body["error"]) == (409, True)
+
+
+class SilentCluster(FakeCluster):
+    """A cluster that does not answer while it is `silent`."""
+
+    silent = False
+
+    def answer(self, broker: int, message: Any) -> Any:
+        return None if self.silent else super().answer(broker, message)
+
+
+def test_a_cluster_that_never_answers_again_is_removed_by_force_and_what_is_left_is_told() -> None:
+    cluster = SilentCluster(copies_ms=60_000)
+    cluster.add("a", [1, 2], [2, 3])
+    cluster.configs[BROKER, "1", LEADER_RATE] = "9000000"
+    work = AtWork(cluster)
+    plan = reassigning(("a", 0, [4, 2]), ("a", 1, [4, 3]))
+    number = work.submit(plan, rate_bytes=5_000_000, caps={"cluster": 1})
+    assert work.run(3_000, lambda: cluster.begun["a", 0] == 1)
+    work.run(1_000)
+    cluster.silent = True
+    work.ask("PATCH", f"/v1/plans/{number}", {"state": "cancelled"})
+    work.run(60_000)
+    assert work.plan(number).state == "cancelling", "nobody knows what has become of it"
+    path = f"/v1/clusters/{NAME}"
+    refused = work.ask("DELETE", path)
+    assert (refused.status, "remove it by force (`--force`)" in refused.body["error"]) == (409, True)
+    assert work.ask("DELETE", f"{path}?force=perhaps").status == 400
+    assert work.ask("DELETE", f"{path}?farce=true").status == 400
+    asked = work.node.executor
+    assert work.run(10_000, lambda: any(each.round is not None for each in asked.running.values()))
+    reply = work.ask("DELETE", f"{path}?force=true")
+    assert reply.status == 200
+    left = reply.body["left"]
+    assert (left["plans"], left["moves_under_way"], left["throttles_left"]) == ([number], 1, 5)
+    assert left["moves"] == [
+        {"id": "1-1", "topic": "a", "partition": 0, "state": "copying", "before": [1, 2], "replicas": [4, 2]}
+    ]
+    throttle = {"broker": "1", "config": LEADER_RATE, "value": "5000000", "before": "9000000"}
+    assert throttle in left["throttles"]
+    told = left_lines(dict(reply.body))
+    assert told[1] == "  move 1-1: a-0 to brokers 4,2, copying"
+    assert f"  broker 1: {LEADER_RATE}=5000000, before: 9000000" in told
+    assert not work.state.clusters
+    assert not work.state.work.limits
+    assert work.finish(number).state == CANCELLED
+    assert work.plan(number).reason == "User:ann has removed clicks by force"
+    decision = work.ask("GET", "/v1/decisions").body["decisions"][0]
+    assert (decision["kind"], throttle in decision["detail"]["throttles"]) == ("leave behind", True)
+    said = work.ask("GET", "/v1/moves/1-1").body["sentences"][-1]
+    assert said == "It was left as it was: plan 1 is cancelled, since User:ann has removed clicks by force."
+    before = cluster.asked.copy()
+    work.run(20_000)
+    assert not asked.running
+    assert not work.bugs
+    assert cluster.asked == before
+
+
+def test_a_cluster_without_work_is_removed_by_force_like_any_other() -> None:
+    work = AtWork(FakeCluster())
+    reply = work.ask("DELETE", f"/v1/clusters/{NAME}?force=true")
+    assert (reply.status, reply.body["left"]["plans"]) == (200, [])
+    assert not work.state.work.decisions
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_round_ends_where_its_cluster_is_removed_by_force(seed: int) -> None:
+    cluster = FakeCluster()
+    cluster.add("a", [1, 2], [2, 3])
+    work = AtWork(cluster, seed)
+    number = work.submit(reassigning(("a", 0, [4, 2]), ("a", 1, [4, 3])), rate_bytes=5_000_000)
+    work.run(50 + 40 * seed)
+    assert work.ask("DELETE", f"/v1/clusters/{NAME}?force=true").status == 200
+    acts = work.node.executor.acts
+    work.run(5_000)
+    assert not work.bugs
+    assert work.node.executor.acts == acts
+    assert work.finish(number).state == CANCELLED
