@@ -376,3 +376,29 @@ def test_a_cluster_that_is_registered_no_more_is_let_be() -> None:
     world.leader.state = EMPTY
     world.run(200_000)
     assert world.states == []
+
+
+def test_what_a_person_has_healed_again_is_begun_again() -> None:
+    world = World(dead())
+    world.run(200_000)
+    (plan,) = world.leader.state.work.plans.values()
+    world.leader.state = replay(world.leader.state, [state_record(plan, "cancelled", "", world.wall.at(world.now_ms))])
+    world.run(90_000)
+    (alarm,) = world.leader.state.alarms.by_id.values()
+    assert alarm.state == ESCALATED
+    world.leader.state = replay(world.leader.state, [alarm_record(replace(alarm, asked=True))])
+    world.run(20_000)
+    assert world.states == [ACTING]
+    assert [each.state for each in world.leader.state.work.plans.values()] == ["cancelled", "approved"]
+
+
+def test_a_plan_that_an_earlier_leader_did_not_take_back_is_taken_back() -> None:
+    world = World(dead())
+    world.run(200_000)
+    (alarm,) = world.leader.state.alarms.by_id.values()
+    live(world.seen, (1, 2, 3, 4))
+    gone = replace(alarm, state=RECOVERED, since_ms=world.wall.at(world.now_ms))
+    world.leader.state = replay(world.leader.state, [alarm_record(gone)])
+    world.duty = world.new_duty()
+    world.run(2_000)
+    assert [each.state for each in world.leader.state.work.plans.values()] == ["cancelling"]
