@@ -248,3 +248,49 @@ def test_a_round_ends_where_its_cluster_is_removed_by_force(seed: int) -> None:
     assert not work.bugs
     assert work.node.executor.acts == acts
     assert work.finish(number).state == CANCELLED
+
+
+class LaggingCluster(DeafCluster):
+    """A cluster whose brokers tell of configs later than they have them, and do not answer changes while `mute`."""
+
+    lag_ms = 2_000
+    mute = False
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.told: list[tuple[int, dict[tuple[int, str, str], str]]] = [(-self.lag_ms, {})]
+
+    def _IncrementalAlterConfigs(self, broker: int, request: Any) -> Any:  # noqa: N802 - by the request's name
+        answer = super()._IncrementalAlterConfigs(broker, request)
+        self.told.append((self.now_ms, dict(self.configs)))
+        return None if self.mute else answer
+
+    def _DescribeConfigs(self, broker: int, request: Any) -> Any:  # noqa: N802 - by the request's name
+        kept, self.configs = self.configs, [
+            configs for at_ms, configs in self.told if at_ms <= self.now_ms - self.lag_ms
+        ][-1]  # fmt: skip
+        try:
+            return super()._DescribeConfigs(broker, request)
+        finally:
+            self.configs = kept
+
+
+def test_a_config_that_was_clean_before_a_change_was_sent_is_not_taken_for_clean_after_it() -> None:
+    cluster = LaggingCluster()
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    cluster.deaf = True
+    number = work.submit(reassigning(("a", 0, [4, 2])), rate_bytes=5_000_000)
+    set_state = lambda state: work.ask("PATCH", f"/v1/plans/{number}", {"state": state})  # noqa: E731 - short
+    assert work.run(2_000, lambda: len(work.state.work.limits) == 5)
+    set_state("paused")
+    work.run(1_500)
+    cluster.deaf, cluster.mute = False, True
+    set_state("running")
+    assert work.run(2_000, lambda: bool(cluster.configs))
+    set_state("cancelled")
+    work.run(3_000)
+    cluster.mute = False
+    work.run(10_000)
+    work.finish(number)
+    assert cluster.configs == {}

@@ -63,6 +63,8 @@ class Throttling:
                 wall_ms = worker.host.wall_ms(worker.now_ms)
                 intents.append(Limit(worker.id, *place, before, wanted, own, INTENDED, wall_ms))
         yield from worker.write(map(limit_record, intents))
+        for each in intents:  # how it was found before says nothing any more, even if the change is not answered
+            self._clean_ms.pop(each.key[1:], None)
         changes = {each.key[1:]: throttles.to_set(each, present[each.key[1:]]) for each in intents}
         failed = yield from self._alter([each for some in changes.values() for each in some])
         done: list[WorkRecord] = []
@@ -71,7 +73,6 @@ class Throttling:
             if place not in failed:
                 settled = worker.now_ms - self._set_ms.get(place, worker.now_ms) >= CLEAN_MS
                 self._set_ms[place] = worker.now_ms
-                self._clean_ms.pop(place, None)
                 own = throttles.own_after(each, present[place], settled=settled)
                 state = Limit(each.cluster, *place, each.before, each.wanted, own, IN_PLACE, each.wall_ms)
                 done.append(limit_record(state))
