@@ -10,7 +10,7 @@ from support.plans_at_work import NAME, AtWork, reassigning
 
 from penstock.cli.guardian.clusters import left_lines
 from penstock.guardian.core.sight import IDENTITY
-from penstock.guardian.core.work.plans import CANCELLED, DONE, VERIFIED
+from penstock.guardian.core.work.plans import CANCELLED, DONE, SUPERSEDED, VERIFIED
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -294,3 +294,61 @@ def test_a_config_that_was_clean_before_a_change_was_sent_is_not_taken_for_clean
     work.run(10_000)
     work.finish(number)
     assert cluster.configs == {}
+
+
+class KafkaCluster(FakeCluster):
+    """A cluster that ends a reassignment when the new replicas are there, whoever of the others is not."""
+
+    def _go_on(self, name: str, index: int, part: Part) -> None:
+        if part.target is not None and self.now_ms >= part.done_ms and self.alive.issuperset(part.adding):
+            part.directories |= {each: self.hints.pop((name, index, each), "/a") for each in part.adding}
+            part.in_sync = [each for each in part.target if each in part.in_sync or each in part.adding]
+            part.replicas, part.target = list(part.target), None
+        super()._go_on(name, index, part)
+
+
+def test_a_replica_that_was_there_before_and_is_dead_is_not_waited_for() -> None:
+    cluster = KafkaCluster(copies_ms=5_000)
+    cluster.add("a", [1, 2, 3])
+    work = AtWork(cluster)
+    number = work.submit(reassigning(("a", 0, [4, 2, 3])), rate_bytes=5_000_000)
+    assert work.run(3_000, lambda: cluster.begun["a", 0] == 1)
+    cluster.alive.discard(2)
+    work.run(60_000)
+    assert work.moves()[0].state == VERIFIED
+    assert work.finish(number).state == DONE
+    assert {name for _, name, _ in cluster.configs} == {"2"}, "that of the dead broker is taken away when it is back"
+    cluster.alive.add(2)
+    work.run(10_000)
+    assert cluster.configs == {}
+
+
+def in_a_directory(work: AtWork) -> int:
+    """A plan whose replicas have moved, and whose last look has failed."""
+    plan = {
+        "version": 1, "leaders": [], "moves": [],
+        "partitions": [{"topic": "a", "partition": 0, "replicas": [4, 2], "log_dirs": ["/b", "any"]}],
+    }  # fmt: skip
+    number = work.submit(plan)
+    assert work.run(20_000, lambda: work.moves()[0].state == "caught up")
+    return number
+
+
+def test_a_move_whose_broker_dies_before_the_last_look_ends() -> None:
+    cluster = FakeCluster()
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    number = in_a_directory(work)
+    cluster.alive.discard(4)
+    work.finish(number, 60_000)
+    assert work.moves()[0].reason == "its replicas have moved; broker 4 cannot tell any more in which directories"
+
+
+def test_a_move_whose_replica_was_taken_to_another_directory_before_the_last_look_ends() -> None:
+    cluster = FakeCluster()
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    number = in_a_directory(work)
+    cluster.part("a", 0).directories[4] = "/a"
+    work.finish(number, 60_000)
+    assert work.moves()[0].state == SUPERSEDED

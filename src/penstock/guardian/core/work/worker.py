@@ -219,7 +219,7 @@ class Worker:
         away = self.memory.away
         needed = {
             broker: self.now_ms
-            for _, move in self.moves(SUBMITTED, COPYING, CANCELLING, CAUGHT_UP)
+            for _, move in self.moves(SUBMITTED, COPYING, CANCELLING, CAUGHT_UP, LEADER_SET)
             for broker in (*move.target, *move.before)
             if broker not in look.alive
         }
