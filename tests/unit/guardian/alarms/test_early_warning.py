@@ -15,6 +15,7 @@ from support.sights import CLUSTER, EVERY_MS, START_MS, live, partition, sight_o
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode
 from penstock.guardian.core import calls
+from penstock.guardian.core.alarms import vantage
 from penstock.guardian.core.alarms.alarm import ACTING, CONFIRMED, ESCALATED, RECOVERED, Alarm, alarm_record
 from penstock.guardian.core.alarms.early_warning import EarlyWarning
 from penstock.guardian.core.alarms.finding import DEAD_BROKER, SKEWED_LEADERS
@@ -402,3 +403,16 @@ def test_a_plan_that_an_earlier_leader_did_not_take_back_is_taken_back() -> None
     world.duty = world.new_duty()
     world.run(2_000)
     assert [each.state for each in world.leader.state.work.plans.values()] == ["cancelling"]
+
+
+def test_brokers_that_come_and_go_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vantage, "GUARDIAN_DEPARTED_MAX", 10)
+    world = World(dead())
+    for number in range(100, 200):
+        live(world.seen, (1, 2, 4, number))
+        world.run(10_000)
+    assert len(world.seen.departed) <= 10
+    assert {1, 2, 3, 4} <= world.seen.departed.keys()
+    live(world.seen, (1, 2, 3, 4))
+    world.run(30_000)
+    assert not world.duty._guarded[CLUSTER.id].vantage._asked_ms
