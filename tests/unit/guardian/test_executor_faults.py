@@ -9,8 +9,14 @@ from support.fake_cluster import BROKER, FakeCluster, Part
 from support.plans_at_work import NAME, AtWork, reassigning
 
 from penstock.cli.guardian.clusters import left_lines
+from penstock.errors import ErrorCode
 from penstock.guardian.core.sight import IDENTITY
+from penstock.guardian.core.work import worker
 from penstock.guardian.core.work.plans import CANCELLED, DONE, SUPERSEDED, VERIFIED
+from penstock.protocol.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -352,3 +358,50 @@ def test_a_move_whose_replica_was_taken_to_another_directory_before_the_last_loo
     cluster.part("a", 0).directories[4] = "/a"
     work.finish(number, 60_000)
     assert work.moves()[0].state == SUPERSEDED
+
+
+class GuardedCluster(FakeCluster):
+    """A cluster that refuses changes of configs with `code`; without one it leaves them out of its answers."""
+
+    code: ErrorCode | None = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    def _IncrementalAlterConfigs(self, broker: int, request: Any) -> Any:  # noqa: N802 - by the request's name
+        if self.code == ErrorCode.NONE:
+            return super()._IncrementalAlterConfigs(broker, request)
+        responses = [
+            AlterConfigsResourceResponse(
+                resource_type=each.resource_type, resource_name=each.resource_name, error_code=self.code
+            )
+            for each in request.resources
+            if self.code is not None
+        ]
+        return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def test_a_move_whose_throttle_is_refused_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "BLOCKED_AGAIN_MS", 3_000)
+    cluster = GuardedCluster()
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    number = work.submit(reassigning(("a", 0, [4, 2])), rate_bytes=5_000_000)
+    work.run(10_000)
+    (move,) = work.moves()
+    assert move.state == "blocked"
+    assert move.reason.startswith("its cluster refuses leader.replication.throttled.rate of broker 1: CLUSTER_AUTH")
+    assert len(move.stages) == 2
+    assert not cluster.begun
+    cluster.code = ErrorCode.NONE
+    assert work.finish(number).state == DONE
+    assert cluster.configs == {}
+
+
+def test_a_throttle_of_which_an_answer_says_nothing_is_not_in_place() -> None:
+    cluster = GuardedCluster()
+    cluster.code = None
+    cluster.add("a", [1, 2])
+    work = AtWork(cluster)
+    number = work.submit(reassigning(("a", 0, [4, 2])), rate_bytes=5_000_000)
+    work.run(10_000)
+    assert not cluster.begun
+    cluster.code = ErrorCode.NONE
+    assert work.finish(number).state == DONE

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from penstock.guardian.core.reach import ANY
 from penstock.guardian.core.work import looks, throttles
+from penstock.guardian.core.work.acts import Refusal, refusal
 from penstock.guardian.core.work.looks import Look
 from penstock.guardian.core.work.plans import BROKER, IN_PLACE, INTENDED, TOPIC, Limit, Move, Plan
 from penstock.guardian.core.work.replaying import WorkRecord, limit_record, removal_record
@@ -28,6 +29,7 @@ class Throttling:
         self._worker = worker
         self._set_ms: dict[Place, int] = {}
         self._clean_ms: dict[Place, int] = {}
+        self._refused: dict[Place, Refusal] = {}
 
     def _limits(self) -> dict[Place, Limit]:
         return {each.key[1:]: each for each in self._worker.host.state.work.limits_of(self._worker.id)}
@@ -47,6 +49,15 @@ class Throttling:
             if place[2] in throttles.LISTS and not all(each in throttles.entries_of(limit.wanted) for each in entries):
                 return False
         return True
+
+    def refused(self, plan: Plan, move: Move) -> str:
+        """Which of the throttles that a move wants its cluster has refused for good, in a sentence; "" for none."""
+        for place in throttles.wanted_limits([(plan, move)], self._worker.auto_rate_bytes):
+            found = self._refused.get(place)
+            if found is not None and not found.passing:
+                kind, name, setting = place
+                return f"its cluster refuses {setting} of {kind} {name}: {found.message}"
+        return ""
 
     # In place
 
@@ -159,9 +170,13 @@ class Throttling:
         failed: set[Place] = set()
         answers = yield Ask([(broker, throttles.alteration(each)) for broker, each in by_broker.items()], acts=True)
         for some, answer in zip(by_broker.values(), answers, strict=True):
-            refused = (
-                {each.resource_name for each in answer.responses if each.error_code} if answer is not None else None
-            )
-            failed |= {each.place for each in some if refused is None or each.place[1] in refused}
+            told = {each.resource_name: each for each in answer.responses} if answer is not None else {}
+            for each in some:
+                result = told.get(each.place[1])
+                self._refused.pop(each.place, None)
+                if result is None or result.error_code:
+                    failed.add(each.place)
+                if result is not None and result.error_code:
+                    self._refused[each.place] = refusal(result.error_code, result.error_message)
         self._worker.changed = True
         return failed

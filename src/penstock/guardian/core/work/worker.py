@@ -273,7 +273,18 @@ class Worker:
         yield from self.throttling.put_in_place(look, found)
         ready = [(plan, move) for plan, move in found if self._may_begin(plan, move) and not self._is_old]
         yield from self.write(move_record(plan, move, self.stage(SUBMITTED)) for plan, move in ready)
+        yield from self.write(self._unthrottled(found))
         return len(ready)
+
+    def _unthrottled(self, found: Iterable[tuple[Plan, Move]]) -> Iterable[WorkRecord]:
+        """Records of the moves whose throttles are refused: without them they do not begin."""
+        for plan, move in found:
+            now = self.host.state.work.plans[plan.id].moves[move.number - 1]
+            why = self.throttling.refused(plan, now) if now.state in WAITING_MOVES else ""
+            if why:
+                self.memory.blocked[plan.id, move.number] = self.now_ms + BLOCKED_AGAIN_MS
+                if (now.state, now.reason) != (BLOCKED, why):
+                    yield move_record(plan, now, self.stage(BLOCKED, why))
 
     @property
     def _is_old(self) -> bool:
