@@ -23,8 +23,8 @@ GUARDIAN_SCENARIOS = {
         ),
         GuardianScenario(
             "governed",
-            "plans are carried out on two clusters of three brokers, which die, stand still and are cut off, too, under "
-            "producers that want all replicas in sync. Now and then a plan is paused, bounded or cancelled",
+            "plans are carried out on two clusters of three brokers, which die, stand still and are cut off, too, "
+            "under producers that want all replicas in sync. Now and then a plan is paused, bounded or cancelled",
         ),
     )
 }

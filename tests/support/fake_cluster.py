@@ -29,6 +29,7 @@ from penstock.protocol.messages.incremental_alter_configs_request import Increme
 from penstock.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
 
+KAFKA_ID = "fake"
 TOPIC, BROKER = 2, 4
 LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 DIRECTORIES = ("/a", "/b")
@@ -89,7 +90,7 @@ class FakeCluster:
 
     def sight(self) -> ClusterSight:
         """The cluster as a sampler has it."""
-        seen = ClusterSight("fake", 1)
+        seen = ClusterSight(KAFKA_ID, 1)
         for broker in self.alive:
             seen.brokers[broker] = SeenBroker(broker, f"b{broker}", 9092, f"rack{broker}")
             for path in DIRECTORIES:
@@ -179,7 +180,7 @@ class FakeCluster:
                 metadata_messages.MetadataResponseTopic(name=asked.name, topic_id=topic_id, partitions=partitions)
             )
         brokers = [metadata_messages.MetadataResponseBroker(node_id=each, host=f"b{each}") for each in self.alive]
-        return metadata_messages.MetadataResponse(brokers=brokers, controller_id=1, topics=topics)
+        return metadata_messages.MetadataResponse(cluster_id=KAFKA_ID, brokers=brokers, controller_id=1, topics=topics)
 
     def _leaving(self, part: Part) -> list[int]:
         return [each for each in part.replicas if part.target is not None and each not in part.target]

@@ -28,7 +28,7 @@ from penstock.protocol.messages.alter_replica_log_dirs_request import AlterRepli
 from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from penstock.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from penstock.records.wall import WallTime
-from support.fake_cluster import FakeCluster
+from support.fake_cluster import KAFKA_ID, FakeCluster
 
 NAME = "clicks"
 ACTS = (
@@ -164,6 +164,9 @@ class AtWork:
 
             def knows(self, cluster: Any, broker: int) -> bool:
                 return broker in bench.cluster.alive
+
+            def kafka_id(self, cluster: Any) -> str:
+                return KAFKA_ID
 
         bugs = Bugs(lambda: self.now_ms, lambda what, error: self.bugs.append(error))
         executor = Executor(

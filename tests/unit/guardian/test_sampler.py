@@ -353,8 +353,14 @@ def test_a_cluster_that_becomes_another_one_is_told_and_believed_nothing() -> No
     assert seen.twice
     assert "cluster another, and it was id-clicks" in seen.failures["identity"]
     assert list(seen.topics) == ["a", "b"]
+    cluster.asked.clear()
+    lied(world)
+    assert {name for name, _, _ in cluster.asked} == {"MetadataRequest"}, "its brokers are asked for nothing else"
     cluster.kafka_id, cluster.topics = "id-clicks", TOPICS
     assert not lied(world).twice
+    cluster.asked.clear()
+    lied(world)
+    assert "DescribeLogDirsRequest" in {name for name, _, _ in cluster.asked}
 
 
 def test_a_cluster_without_an_answer_is_tried_again() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from penstock.cli.common import Actions, add_option, add_pairs, names_in, pairs
+from penstock.cli.common import Actions, add_flag, add_option, add_pairs, names_in, pairs
 from penstock.cli.guardian.asking import add_asking, add_group, call, done
 
 CLUSTERS = "/v1/clusters"
@@ -26,6 +27,7 @@ def register(actions: Actions[argparse.ArgumentParser]) -> None:
     add_pairs(adding, "--label", "anything else that is to be known of it")
     removing = add_asking(below, "remove", remove_cluster, "forget a cluster; nothing in it changes")
     removing.examples("penstock guardian clusters remove clicks")
+    add_flag(removing, "--force", "also while plans or throttles are there: they are left behind, and told")
     removing.add_argument("name", metavar="NAME", help="the cluster")
     setting = add_asking(
         below, "set-mode", set_mode, "say what Guardian may do by itself in a cluster: observe, advise or act"
@@ -78,8 +80,28 @@ def add_cluster(arguments: argparse.Namespace) -> int:
 
 def remove_cluster(arguments: argparse.Namespace) -> int:
     """Forgets a cluster."""
-    answer = call(arguments, "DELETE", path_of(arguments.name))
-    return done(arguments, answer, f"Removed cluster {arguments.name}.")
+    query = "?force=true" if arguments.force else ""
+    answer = call(arguments, "DELETE", path_of(arguments.name) + query)
+    return done(arguments, answer, "\n".join((f"Removed cluster {arguments.name}.", *left_lines(answer.body))))
+
+
+def left_lines(body: dict[str, Any]) -> list[str]:
+    """What a cluster that was removed by force keeps of Guardian's, in lines."""
+    left = body.get("left")
+    if not left or not (left["plans"] or left["throttles_left"]):
+        return []
+    lines = [
+        f"Left behind in it: {left['moves_under_way']} moves under way, {left['throttles_left']} throttles; "
+        "`penstock guardian decisions` keeps this."
+    ]
+    for each in left["moves"]:
+        wanted = ",".join(map(str, each["replicas"]))
+        lines.append(f"  move {each['id']}: {each['topic']}-{each['partition']} to brokers {wanted}, {each['state']}")
+    for each in left["throttles"]:
+        where = f"broker {each['broker']}" if "broker" in each else f"topic {each['topic']}"
+        before = "nothing" if each["before"] is None else each["before"]
+        lines.append(f"  {where}: {each['config']}={each['value']}, before: {before}")
+    return lines
 
 
 def set_mode(arguments: argparse.Namespace) -> int:

@@ -44,8 +44,12 @@ GUARDIAN_RECORDS_PER_ROUND = 500
 """Records of moves that one round of the executor writes; the next round writes the others."""
 GUARDIAN_CANDIDATES_MAX = 500
 """Waiting moves that one round of the executor looks at; the next rounds look at the others."""
+GUARDIAN_LEFT_NAMED_MAX = 200
+"""Moves, and throttles, that are named when a cluster is removed by force; of the others only the number is told."""
 GUARDIAN_SEEN_BROKERS_MAX = 5_000
 """Brokers of one cluster that are looked at; nothing is taken from one that names more."""
+GUARDIAN_DEPARTED_MAX = 10_000
+"""Brokers of one cluster whose last address is kept; of more the oldest are forgotten that have no replica."""
 GUARDIAN_SEEN_PARTITIONS_MAX = 1_000_000
 """Partitions of one cluster that are kept in sight; nothing is taken from one that names more."""
 GUARDIAN_SEEN_REPLICAS_MAX = 200_000

@@ -73,6 +73,13 @@ class Reach:
         seen = self._sight.clusters.get(cluster.id)
         return seen is not None and broker in seen.brokers
 
+    def kafka_id(self, cluster: Cluster) -> str:
+        """Kafka's id of a cluster to which something may be done. "": it was not seen yet, is registered twice, or is
+        another one than it was.
+        """
+        seen = self._sight.clusters.get(cluster.id)
+        return "" if seen is None or seen.twice else seen.kafka_id
+
     def _listener(self, cluster: Cluster) -> str | None:
         """The listener under which the brokers of a cluster are dialled; None for credentials that are not here."""
         if cluster.credentials is None:

@@ -73,6 +73,7 @@ class Watch:
             looks.append(self._settings)
         for look in looks:
             look.gone = True
+            self._watched.tell(look.part, None)
         self._of_brokers.clear()
         self._settings = None
 
@@ -88,6 +89,7 @@ class Watch:
                 f"its brokers say that they are cluster {kafka_id}, and it was {seen.kafka_id}: nothing is taken from "
                 "them; if it is another one now, remove it and register it anew"
             )
+            self._stop_others()
         else:
             seen.kafka_id = kafka_id
             other = self._other_with(kafka_id, self._watched.cluster)

@@ -15,6 +15,7 @@ from support.sights import CLUSTER, EVERY_MS, START_MS, live, partition, sight_o
 from penstock.config.guardian import GuardianSettings
 from penstock.errors import ErrorCode
 from penstock.guardian.core import calls
+from penstock.guardian.core.alarms import vantage
 from penstock.guardian.core.alarms.alarm import ACTING, CONFIRMED, ESCALATED, RECOVERED, Alarm, alarm_record
 from penstock.guardian.core.alarms.early_warning import EarlyWarning
 from penstock.guardian.core.alarms.finding import DEAD_BROKER, SKEWED_LEADERS
@@ -376,3 +377,42 @@ def test_a_cluster_that_is_registered_no_more_is_let_be() -> None:
     world.leader.state = EMPTY
     world.run(200_000)
     assert world.states == []
+
+
+def test_what_a_person_has_healed_again_is_begun_again() -> None:
+    world = World(dead())
+    world.run(200_000)
+    (plan,) = world.leader.state.work.plans.values()
+    world.leader.state = replay(world.leader.state, [state_record(plan, "cancelled", "", world.wall.at(world.now_ms))])
+    world.run(90_000)
+    (alarm,) = world.leader.state.alarms.by_id.values()
+    assert alarm.state == ESCALATED
+    world.leader.state = replay(world.leader.state, [alarm_record(replace(alarm, asked=True))])
+    world.run(20_000)
+    assert world.states == [ACTING]
+    assert [each.state for each in world.leader.state.work.plans.values()] == ["cancelled", "approved"]
+
+
+def test_a_plan_that_an_earlier_leader_did_not_take_back_is_taken_back() -> None:
+    world = World(dead())
+    world.run(200_000)
+    (alarm,) = world.leader.state.alarms.by_id.values()
+    live(world.seen, (1, 2, 3, 4))
+    gone = replace(alarm, state=RECOVERED, since_ms=world.wall.at(world.now_ms))
+    world.leader.state = replay(world.leader.state, [alarm_record(gone)])
+    world.duty = world.new_duty()
+    world.run(2_000)
+    assert [each.state for each in world.leader.state.work.plans.values()] == ["cancelling"]
+
+
+def test_brokers_that_come_and_go_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vantage, "GUARDIAN_DEPARTED_MAX", 10)
+    world = World(dead())
+    for number in range(100, 200):
+        live(world.seen, (1, 2, 4, number))
+        world.run(10_000)
+    assert len(world.seen.departed) <= 10
+    assert {1, 2, 3, 4} <= world.seen.departed.keys()
+    live(world.seen, (1, 2, 3, 4))
+    world.run(30_000)
+    assert not world.duty._guarded[CLUSTER.id].vantage._asked_ms

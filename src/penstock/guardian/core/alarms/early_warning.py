@@ -53,7 +53,8 @@ class Guarded:
     """One cluster as it is looked after.
 
     Attributes: `census`, the last complete one; `counting`, whether another is being taken. `begun`: alarms whose act
-    this leader has begun. `full_told`: that there is no room for further alarms has been said.
+    this leader has begun, and which of their heals that was. `full_told`: that there is no room for further alarms has
+    been said.
     """
 
     lookout: Lookout
@@ -61,7 +62,7 @@ class Guarded:
     seen: ClusterSight
     census: Census = field(default_factory=Census)
     counting: bool = False
-    begun: dict[UUID, None] = field(default_factory=dict)
+    begun: dict[UUID, int] = field(default_factory=dict)
     full_told: bool = False
 
 
@@ -145,10 +146,12 @@ class EarlyWarning:
         found.full_told = bool(result.left_out)
         for alarm in alarms.of(cluster.id):
             if alarm.state == ACTING and alarm.id not in self._pending:
-                if alarm.id not in found.begun:
+                if found.begun.get(alarm.id) != alarm.heals:
                     self._take_up(found, cluster, alarm, now_ms)
                 else:
                     self._follow(found, cluster, alarm, now_ms)
+            elif alarm.state == RECOVERED and alarm.id not in self._pending:
+                self._healing.over(alarm, seen, now_ms)  # whoever led when it ended may not have come to this
         if result.changed:
             self._write(quorum, cluster, result.changed, now_ms)
 
@@ -197,9 +200,9 @@ class EarlyWarning:
 
     def _begin(self, found: Guarded, cluster: Cluster, alarm: Alarm, now_ms: int) -> None:
         """Begins an act, if this node may still act."""
-        if alarm.id in found.begun or not self._quorum().may_act(now_ms):
+        if found.begun.get(alarm.id) == alarm.heals or not self._quorum().may_act(now_ms):
             return
-        found.begun[alarm.id] = None
+        found.begun[alarm.id] = alarm.heals
         ended = partial(self._acted, cluster, alarm)
         self._healing.begin(cluster, alarm, found.seen, found.census, now_ms, ended=ended)
 
@@ -207,7 +210,7 @@ class EarlyWarning:
         """What came of an act. One that could not be done is for a person."""
         quorum = self._quorum()
         present = quorum.leader.state.alarms.by_id.get(alarm.id)
-        if not quorum.leads or present is None or present.state != ACTING:
+        if not quorum.leads or present is None or (present.state, present.heals) != (ACTING, alarm.heals):
             return
         if not begun:
             failed = replace(present, state=ESCALATED, since_ms=self._wall.at(now_ms), reason=said)

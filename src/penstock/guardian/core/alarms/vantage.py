@@ -13,7 +13,7 @@ from functools import partial
 
 from penstock.guardian.core.alarms.census import Census
 from penstock.guardian.core.alarms.silence import proves_death
-from penstock.guardian.core.limits import GUARDIAN_PINGS_MAX
+from penstock.guardian.core.limits import GUARDIAN_DEPARTED_MAX, GUARDIAN_PINGS_MAX
 from penstock.guardian.core.reach import Reach
 from penstock.guardian.core.sight import ClusterSight, Contact
 from penstock.guardian.core.state import Cluster
@@ -40,6 +40,7 @@ class Vantage:
     def look(self, cluster: Cluster, seen: ClusterSight, census: Census, now_ms: int) -> None:
         """Notes where brokers are as long as they live, and calls those that are missing."""
         seen.departed.update(seen.brokers)
+        self._forget(seen, census)
         for broker in [each for each in seen.contacts if each not in census.missing]:
             del seen.contacts[broker]
         for broker in sorted(census.missing):
@@ -51,6 +52,17 @@ class Vantage:
             if asked_ms is None or now_ms - asked_ms >= PING_EVERY_MS:
                 self._asked_ms[broker] = now_ms
                 self._ask(cluster, seen, broker, now_ms)
+
+    def _forget(self, seen: ClusterSight, census: Census) -> None:
+        """Brokers that nobody misses are forgotten where there are very many."""
+        for broker in [each for each in self._asked_ms if each not in census.missing]:
+            del self._asked_ms[broker]
+        over = len(seen.departed) - GUARDIAN_DEPARTED_MAX
+        if over > 0:
+            needed = (seen.brokers, census.brokers, census.missing)
+            unneeded = [each for each in seen.departed if not any(each in some for some in needed)]
+            for broker in unneeded[:over]:
+                del seen.departed[broker]
 
     def _ask(self, cluster: Cluster, seen: ClusterSight, broker: int, now_ms: int) -> None:
         ended: Callable[[Message | None, str | None, int], None]

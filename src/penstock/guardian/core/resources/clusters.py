@@ -37,6 +37,7 @@ from penstock.guardian.core.described import (
     or_null,
     shape,
     text,
+    whole,
 )
 from penstock.guardian.core.limits import (
     GUARDIAN_BOOTSTRAP_MAX,
@@ -53,6 +54,7 @@ from penstock.guardian.core.state import (
     GuardianState,
     cluster_record,
 )
+from penstock.guardian.core.work.leaving import leaving_records, left_in
 from penstock.log.meta_properties import uuid_text
 from penstock.protocol.messages.guardian.guardian_mode_record import GuardianModeRecord
 from penstock.protocol.messages.guardian.guardian_remove_cluster_record import GuardianRemoveClusterRecord
@@ -81,6 +83,19 @@ NEW_CLUSTER = shape(
     {"name": NAME_SHAPE, "bootstrap": BOOTSTRAP_SHAPE},
     {each: CLUSTER["properties"][each] for each in ("kind", "idc", "credentials", "labels", "modes")},
 )
+LEFT = shape(
+    "LeftBehind",
+    {
+        "plans": listed(whole("A plan."), "They have ended now."),
+        "moves_under_way": whole("Moves that had begun and not ended."),
+        "throttles_left": whole("Configs that Guardian had set."),
+        "moves": listed({"type": "object"}, "The first of these moves."),
+        "throttles": listed({"type": "object"}, "The first of these configs, each with what was there before."),
+    },
+)
+REMOVED_CLUSTER = shape("RemovedCluster", REMOVED["properties"], {"left": LEFT})
+FORCE = ("true", "false")
+BY_FORCE = "; if it will never answer again, remove it by force (`--force`), which leaves behind what is there"
 NEW_EXAMPLE = {"name": "clicks", "bootstrap": ["10.0.0.7:9092"], "kind": "kafka", "idc": "north"}
 EXAMPLE = {
     **NEW_EXAMPLE, "id": "7kUq0a1sQ2mJ9m0m3m1xTg", "credentials": None, "labels": {"team": "web"},
@@ -99,8 +114,10 @@ class Clusters(Resource):
         Operation("POST", "Register a cluster", CLUSTER, example=EXAMPLE, body=NEW_CLUSTER, body_example=NEW_EXAMPLE),
         Operation("PATCH", "Set modes of a cluster", CLUSTER, named=True, example=EXAMPLE,
                   body=shape("NewModes", {"modes": MODES_SHAPE}), body_example={"modes": {"balance": "advise"}}),
-        Operation("DELETE", "Forget a cluster; nothing in it changes", REMOVED, named=True,
-                  example={"removed": "clicks"}),
+        Operation("DELETE", "Forget a cluster; nothing in it changes", REMOVED_CLUSTER, named=True,
+                  example={"removed": "clicks"},
+                  query={"force": "`true`: also while plans or throttles are there, which are left behind as they are. "
+                                  "For a cluster, or a broker of it, that will never answer again."}),
     )  # fmt: skip
 
     def read(self, known: Known, call: Call, name: str) -> Reply:
@@ -118,9 +135,7 @@ class Clusters(Resource):
             raise Refused(METHOD_NOT_ALLOWED, f"{call.place} takes no {call.method}")
         cluster = cluster_named(state, name)
         if call.method == "DELETE":
-            check_idle(state, cluster)
-            removal = GuardianRemoveClusterRecord(cluster_id=cluster.id)
-            return Decided((removal,), cluster.name, Reply(OK, {"removed": cluster.name}))
+            return removed(known, call, cluster)
         modes = modes_of(body_of(call, ("modes",)).get("modes", {}))
         if not modes:
             raise Refused(BAD_REQUEST, "modes is empty: nothing would change")
@@ -136,15 +151,30 @@ class Clusters(Resource):
         return Reply(OK, shown(cluster) if cluster is not None else {"name": made.subject, "removed": True})
 
 
+def removed(known: Known, call: Call, cluster: Cluster) -> Decided:
+    """A cluster is forgotten; by force also while something of Guardian's is there. Raises Refused."""
+    force = call.query(("force",)).get("force", FORCE[1])
+    if force not in FORCE:
+        raise Refused(BAD_REQUEST, f"force must be {' or '.join(FORCE)}")
+    removal = GuardianRemoveClusterRecord(cluster_id=cluster.id)
+    if force == FORCE[1]:
+        check_idle(known.state, cluster)
+        return Decided((removal,), cluster.name, Reply(OK, {"removed": cluster.name}))
+    left = left_in(known.state, cluster)
+    leaving = leaving_records(known.state, cluster, left, call.principal, known.wall_ms)
+    return Decided((*leaving, removal), cluster.name, Reply(OK, {"removed": cluster.name, "left": left}))
+
+
 def check_idle(state: GuardianState, cluster: Cluster) -> None:
     """Whether a cluster may be forgotten: nothing of Guardian's is under way or left there. Raises Refused."""
     plan = next((each for each in state.work.plans.values() if each.cluster == cluster.id and not each.ended), None)
     if plan is not None:
-        raise Refused(CONFLICT, f"plan {plan.id} for {cluster.name} has not ended: cancel it first")
+        raise Refused(CONFLICT, f"plan {plan.id} for {cluster.name} has not ended: cancel it first{BY_FORCE}")
     limits = state.work.limits_of(cluster.id)
     if limits:
         where = f"{limits[0].kind} {limits[0].name}"
-        raise Refused(CONFLICT, f"a throttle of {where} in {cluster.name} is still to be taken away: wait for that")
+        left = f"a throttle of {where} in {cluster.name} is still to be taken away"
+        raise Refused(CONFLICT, f"{left}: wait for that{BY_FORCE}")
 
 
 def mode_record(cluster: Cluster, action: str, mode: str) -> GuardianModeRecord:

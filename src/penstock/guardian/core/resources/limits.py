@@ -8,7 +8,7 @@ from penstock.guardian.core.calls import NOT_FOUND, OK, Call, Known, Refused, Re
 from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.clusters import cluster_named
 from penstock.guardian.core.state import GuardianState
-from penstock.guardian.core.work.plans import Limit
+from penstock.guardian.core.work.plans import BROKER, Limit
 
 
 class Limits(Resource):
@@ -33,7 +33,7 @@ def shown(state: GuardianState, limit: Limit) -> dict[str, Any]:
         "cluster": cluster.name if cluster is not None else "",
         limit.kind: limit.name,
         "config": limit.setting,
-        "value": limit.value,
+        "value": limit.newest if limit.kind == BROKER else limit.value,
         "before": limit.before,
         "state": limit.state,
         "wall_ms": limit.wall_ms,

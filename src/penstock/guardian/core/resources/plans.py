@@ -49,6 +49,7 @@ from penstock.guardian.core.limits import (
 )
 from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.clusters import cluster_named
+from penstock.guardian.core.sight import IDENTITY
 from penstock.guardian.core.state import ACTIONS, OBSERVE, Cluster, Command, GuardianState
 from penstock.guardian.core.work import checks
 from penstock.guardian.core.work.plans import (
@@ -177,6 +178,8 @@ def checked_moves(known: Known, cluster: Cluster, document: Any) -> tuple[Move, 
         why = next(iter(seen.failures.values()), "") if seen is not None else ""
         said = f"cluster {cluster.name} has not been looked at yet: ask again soon"
         raise Refused(UNAVAILABLE, f"{said} ({why})" if why else said)
+    if seen.twice:
+        raise Refused(CONFLICT, f"nothing is planned for {cluster.name}: {seen.failures[IDENTITY]}")
     try:
         return checks.moves_of(document, seen, known.wall_ms)
     except checks.Unfit as unfit:

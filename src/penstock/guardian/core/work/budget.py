@@ -90,12 +90,15 @@ def next_pace(pace: Pace, signals: Signals, now_ms: int) -> Pace:
     return Pace(rate, OPEN, 0, greens)
 
 
-def signals_of(look: Look, moving: Collection[Partition]) -> Signals:
-    """What a look of the executor's says of others."""
+def signals_of(look: Look, moving: Collection[Partition], given_up: Collection[int] = ()) -> Signals:
+    """What a look of the executor's says of others. `given_up`: brokers from which plans take what is dead: that it is
+    not in sync is not what copies do.
+    """
     behind = 0
     for key, placed in look.partitions.items():
         if key not in moving and key not in look.reassigned:
-            behind += sum(each in look.alive and each not in placed.in_sync for each in placed.replicas)
+            others = [each for each in placed.replicas if each in look.alive and each not in given_up]
+            behind += sum(each not in placed.in_sync for each in others)
     return Signals(behind=behind)
 
 

@@ -115,6 +115,10 @@ class Executor:
         """Sends a round what came of its last step, and does the next. `turn` tells a step from those before it."""
         if running.round is None or running.turn != turn:
             return
+        if running.worker.id not in self.state.clusters:  # it was removed by force
+            self._end(running)
+            running.next_ms = now_ms + LOOKED_AFTER_MS
+            return
         running.turn += 1
         running.worker.now_ms = now_ms
         try:
@@ -192,6 +196,9 @@ class Executor:
 
     def knows(self, cluster: Cluster, broker: int) -> bool:
         return self._reach.knows(cluster, broker)
+
+    def kafka_id(self, cluster: Cluster) -> str:
+        return self._reach.kafka_id(cluster)
 
 
 def usable(answer: Message | None) -> Message | None:

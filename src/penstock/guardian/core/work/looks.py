@@ -22,6 +22,8 @@ from penstock.protocol.messages.metadata_response import MetadataResponse
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 MIN_ISR = "min.insync.replicas"
+DIGITS_MAX = 9
+"""Of a number of replicas; what has more is none."""
 
 Partition = tuple[str, int]
 
@@ -110,8 +112,9 @@ class Look:
         """How many replicas must be in sync."""
         for result in answer.results:
             for each in result.configs:
-                if each.name == MIN_ISR and each.value is not None and each.value.isdecimal():
-                    self.min_isr[result.resource_name] = int(each.value)
+                value = each.value or ""
+                if each.name == MIN_ISR and value.isascii() and value.isdecimal() and len(value) <= DIGITS_MAX:
+                    self.min_isr[result.resource_name] = int(value)
 
     def take_directories(self, broker: int, answer: DescribeLogDirsResponse) -> None:
         """Where replicas lie at a broker."""

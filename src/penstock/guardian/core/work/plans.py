@@ -207,7 +207,8 @@ LimitKey = tuple[UUID, str, str, str]
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A config that Guardian has set, or is about to: what was there before, None for nothing; what the moves want;
-    what of it is Guardian's own, so that it is taken away again (a number, or entries of a list).
+    what of it is Guardian's own, so that it is taken away again: entries of a list; or a rate, and before it those that
+    may be in place of it as long as it is INTENDED.
     """
 
     cluster: UUID
@@ -223,6 +224,11 @@ class Limit:
     @property
     def key(self) -> LimitKey:
         return self.cluster, self.kind, self.name, self.setting
+
+    @property
+    def newest(self) -> str:
+        """The rate that is, or is to be, in place."""
+        return self.value.rpartition(",")[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def next_of(plan: Plan, move: Move, look: Look, dead: Collection[int]) -> Next |
     """What a move comes to; None: it stays at its stage. `dead`: brokers that have not been there for long."""
     place = place_of(move, look)
     if place == GONE:
-        return Next(SUPERSEDED, f"topic {move.topic} has been deleted")
+        return Next(SUPERSEDED, f"topic {move.topic} has been deleted", lasting=move.state not in WAITING_MOVES)
     if move.state in WAITING_MOVES:
         return next_of_waiting(plan, move, look)
     if move.state in (SUBMITTED, COPYING):
@@ -125,7 +125,7 @@ def next_of_copying(plan: Plan, move: Move, look: Look, place: str, dead: Collec
         other = look.reassigned[move.key].target
         return Next(CANCELLED, f"somebody else reassigns {move.name} to {named(other)}")
     if place == THERE:
-        return next_of_there(move, look)
+        return next_of_there(move, look, dead)
     if place == ELSEWHERE:
         where = named(look.partitions[move.key].replicas)
         return Next(CANCELLED, f"{move.name} is on {where} now: somebody else has moved it", lasting=True)
@@ -137,12 +137,12 @@ def next_of_copying(plan: Plan, move: Move, look: Look, place: str, dead: Collec
     return None
 
 
-def next_of_there(move: Move, look: Look) -> Next | None:
-    """A move whose replicas are at the right brokers."""
+def next_of_there(move: Move, look: Look, dead: Collection[int]) -> Next | None:
+    """A move whose replicas are at the right brokers. One that was there before, and is dead, is not waited for."""
     if not directories_reached(move, look):
         return Next(COPYING) if move.state == SUBMITTED and directories_copied(move, look) else None
     placed = look.partitions[move.key]
-    behind = [each for each in move.target if each not in placed.in_sync]
+    behind = [each for each in move.target if each not in placed.in_sync and (each not in dead or each in move.adding)]
     return Next(CAUGHT_UP) if not move.copies or not behind else None
 
 
@@ -180,6 +180,21 @@ def next_of_led(plan: Plan, move: Move, look: Look, place: str, dead: Collection
             return Next(CANCELLED, f"{why}; its replicas have moved, its leader was not set")
         return None
     if not directories_reached(move, look):
-        return None
+        return next_of_elsewhere_on_disk(plan, move, look, dead)
     turned = f"broker {leader} leads it by now" if move.leader >= 0 and leader != move.leader else ""
     return Next(VERIFIED, turned)
+
+
+def next_of_elsewhere_on_disk(plan: Plan, move: Move, look: Look, dead: Collection[int]) -> Next | None:
+    """A move whose replicas have been in the right directories, and are not found there, or not at all."""
+    brokers = [broker for broker, _ in move.wanted_directories]
+    silent = [each for each in brokers if each in dead]
+    if silent:
+        return Next(SUPERSEDED, f"its replicas have moved; {named(silent)} cannot tell any more in which directories")
+    if all(each in look.described for each in brokers):
+        return Next(
+            SUPERSEDED, "its replicas had moved; somebody else has moved them to other directories", lasting=True
+        )
+    if plan.state == CANCELLING:
+        return Next(CANCELLED, "the plan was cancelled; its replicas have moved", lasting=True)
+    return None

@@ -36,6 +36,9 @@ class Host(Protocol):
     def knows(self, cluster: Cluster, broker: int) -> bool:
         """Whether it is known where a broker is."""
 
+    def kafka_id(self, cluster: Cluster) -> str:
+        """As `Reach.kafka_id`."""
+
 
 @dataclass(slots=True)
 class Ask:

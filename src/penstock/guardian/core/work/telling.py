@@ -71,6 +71,9 @@ def of_part(part: Part) -> str:
 
 def how_far(known: Known, plan: Plan, move: Move) -> Iterator[str]:
     """How far it is, and what is in its way."""
+    if plan.ended and not move.ended:
+        yield f"It was left as it was: plan {plan.id} is {plan.state}, since {plan.reason}."
+        return
     if move.state in WAITING_MOVES:
         yield f"It waits: {waits_for(known, plan, move)}."
         return

@@ -5,7 +5,9 @@ Brokers get rates, topics the replicas that they hold for: leaders are held back
 those in what they ask for. Each config is in the log before it is set, with what was there: nothing, a value of the
 broker's own, or entries of others in a topic's list. Whoever leads takes away exactly what is Guardian's:
 
-- A rate goes back to the value of before. If it is not what Guardian has set, somebody else has set it since: it stays.
+- A rate goes back to the value of before. If it is not what Guardian has set, somebody else has set it since: it stays,
+  and when Guardian's own changes, it is what was there before. A change that was meant may not have come to the broker:
+  until that is known, the rates of before that are Guardian's, too.
 - Of a list Guardian's entries are taken out, and the list with the last of them. Entries of others stay, and one that
   was there before Guardian wanted it is not Guardian's.
 
@@ -37,6 +39,10 @@ EVERYTHING = "*"
 CHANGED_BY = 0.2
 CHANGED_AGAIN_MS = 10_000
 """A rate is set anew where it differs by a fifth, and so long after the last time."""
+MEANT_MAX = 16
+"""Rates that were meant for a broker and are remembered until one is in place; of more the oldest are forgotten."""
+RATE_DIGITS_MAX = 19
+"""Of a rate; Kafka has none with more."""
 DYNAMIC_TOPIC, DYNAMIC_BROKER = 1, 2
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
@@ -124,14 +130,25 @@ def limit_for(place: Place, wanted: str, present: Present, journalled: Limit | N
     """What was there before Guardian, and what of the config is to be Guardian's own."""
     before = present.value if journalled is None else journalled.before
     if place[2] in RATES:
-        foreign = int(before) if before is not None and before.isdecimal() else 0
-        return before, str(min(int(wanted), foreign) if foreign else int(wanted))
+        ours = entries_of(journalled.value) if journalled is not None else []
+        if present.value is not None and present.value not in ours:
+            before = present.value
+        foreign = number_of(before)
+        own = str(min(int(wanted), foreign) if foreign else int(wanted))
+        kept = [each for each in ours if each != own and (each == present.value or each in ours[-MEANT_MAX:])]
+        return before, ",".join((*kept, own))
     there = entries_of(present.value)
     ours = entries_of(journalled.value) if journalled is not None else []
     if EVERYTHING in there:
         return before, joined(ours)
     new = [each for each in entries_of(wanted) if each not in there and each not in ours]
     return before, joined([*ours, *new])
+
+
+def number_of(value: str | None) -> int:
+    """A rate that was set at a broker; 0 for what is none."""
+    text = value or ""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= RATE_DIGITS_MAX else 0
 
 
 class Change(NamedTuple):
@@ -146,7 +163,7 @@ def to_set(limit: Limit, present: Present) -> list[Change]:
     """What puts a limit in place. Entries that are Guardian's and not wanted any more go in the same step."""
     place = (limit.kind, limit.name, limit.setting)
     if limit.setting in RATES:
-        return [] if present.value == limit.value else [Change(place, SET, limit.value)]
+        return [] if present.value == limit.newest else [Change(place, SET, limit.newest)]
     there, wanted = entries_of(present.value), entries_of(limit.wanted)
     if EVERYTHING in there:
         return []
@@ -164,7 +181,7 @@ def own_after(limit: Limit, present: Present, *, settled: bool) -> str:
     entry that is not wanted any more, and was not there, is done with.
     """
     if limit.setting in RATES:
-        return limit.value
+        return limit.newest
     there, wanted = entries_of(present.value), entries_of(limit.wanted)
     return joined(each for each in entries_of(limit.value) if each in wanted or each in there or not settled)
 
@@ -173,7 +190,7 @@ def to_restore(limit: Limit, present: Present) -> list[Change]:
     """What takes a limit away, see the module's head; nothing where nothing of it is to be seen."""
     place = (limit.kind, limit.name, limit.setting)
     if limit.setting in RATES:
-        if present.value != limit.value or present.value == limit.before:
+        if present.value not in entries_of(limit.value) or present.value == limit.before:
             return []
         return [Change(place, DELETE, None) if limit.before is None else Change(place, SET, limit.before)]
     there, ours = entries_of(present.value), entries_of(limit.value)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from penstock.guardian.core.reach import ANY
 from penstock.guardian.core.work import looks, throttles
+from penstock.guardian.core.work.acts import Refusal, refusal
 from penstock.guardian.core.work.looks import Look
 from penstock.guardian.core.work.plans import BROKER, IN_PLACE, INTENDED, TOPIC, Limit, Move, Plan
 from penstock.guardian.core.work.replaying import WorkRecord, limit_record, removal_record
@@ -28,6 +29,7 @@ class Throttling:
         self._worker = worker
         self._set_ms: dict[Place, int] = {}
         self._clean_ms: dict[Place, int] = {}
+        self._refused: dict[Place, Refusal] = {}
 
     def _limits(self) -> dict[Place, Limit]:
         return {each.key[1:]: each for each in self._worker.host.state.work.limits_of(self._worker.id)}
@@ -48,6 +50,15 @@ class Throttling:
                 return False
         return True
 
+    def refused(self, plan: Plan, move: Move) -> str:
+        """Which of the throttles that a move wants its cluster has refused for good, in a sentence; "" for none."""
+        for place in throttles.wanted_limits([(plan, move)], self._worker.auto_rate_bytes):
+            found = self._refused.get(place)
+            if found is not None and not found.passing:
+                kind, name, setting = place
+                return f"its cluster refuses {setting} of {kind} {name}: {found.message}"
+        return ""
+
     # In place
 
     def put_in_place(self, look: Look, beginning: list[tuple[Plan, Move]]) -> Round:
@@ -63,6 +74,8 @@ class Throttling:
                 wall_ms = worker.host.wall_ms(worker.now_ms)
                 intents.append(Limit(worker.id, *place, before, wanted, own, INTENDED, wall_ms))
         yield from worker.write(map(limit_record, intents))
+        for each in intents:  # how it was found before says nothing any more, even if the change is not answered
+            self._clean_ms.pop(each.key[1:], None)
         changes = {each.key[1:]: throttles.to_set(each, present[each.key[1:]]) for each in intents}
         failed = yield from self._alter([each for some in changes.values() for each in some])
         done: list[WorkRecord] = []
@@ -71,7 +84,6 @@ class Throttling:
             if place not in failed:
                 settled = worker.now_ms - self._set_ms.get(place, worker.now_ms) >= CLEAN_MS
                 self._set_ms[place] = worker.now_ms
-                self._clean_ms.pop(place, None)
                 own = throttles.own_after(each, present[place], settled=settled)
                 state = Limit(each.cluster, *place, each.before, each.wanted, own, IN_PLACE, each.wall_ms)
                 done.append(limit_record(state))
@@ -100,10 +112,9 @@ class Throttling:
         changes: list[Change] = []
         removed: list[WorkRecord] = []
         for place, limit in todo.items():
-            if place[0] == TOPIC and place[1] in gone:
-                removed.append(removal_record(limit.key))
-            elif place in present:
-                needed = throttles.to_restore(limit, present[place])
+            is_gone = place[0] == TOPIC and place[1] in gone
+            if is_gone or place in present:
+                needed = throttles.to_restore(limit, present[place]) if not is_gone else []
                 changes += needed
                 if needed:
                     self._clean_ms.pop(place, None)
@@ -159,9 +170,13 @@ class Throttling:
         failed: set[Place] = set()
         answers = yield Ask([(broker, throttles.alteration(each)) for broker, each in by_broker.items()], acts=True)
         for some, answer in zip(by_broker.values(), answers, strict=True):
-            refused = (
-                {each.resource_name for each in answer.responses if each.error_code} if answer is not None else None
-            )
-            failed |= {each.place for each in some if refused is None or each.place[1] in refused}
+            told = {each.resource_name: each for each in answer.responses} if answer is not None else {}
+            for each in some:
+                result = told.get(each.place[1])
+                self._refused.pop(each.place, None)
+                if result is None or result.error_code:
+                    failed.add(each.place)
+                if result is not None and result.error_code:
+                    self._refused[each.place] = refusal(result.error_code, result.error_message)
         self._worker.changed = True
         return failed

@@ -51,6 +51,8 @@ QUICK_MS = 50
 FAILED_MS = 2_000
 """After one whose look had no answer."""
 ASK_TIMEOUT_MS = 5_000
+UNSEEN_MS = 100
+"""When it is not known which cluster it is: a new leader's first look is on its way, or there is another one there."""
 LASTING_MS = 4_000
 """How long something must be found that a broker could tell only because it is behind its controller."""
 DEAD_MS = 15_000
@@ -120,6 +122,8 @@ class Worker:
     def round(self) -> Round:
         """One round. Returns after how many ms the next one is due."""
         self.changed = False
+        if not self.host.kafka_id(self.cluster):
+            return UNSEEN_MS
         yield from self.write(started_records(self.host.state.work, self.cluster, self.host.wall_ms(self.now_ms)))
         candidates = self._candidates()
         look = yield from self._look(candidates)
@@ -173,7 +177,7 @@ class Worker:
         moves = [move for _, move in (*flying, *candidates)]
         topics = sorted(dict.fromkeys(each.topic for each in moves))
         answers = yield Ask([(CONTROLLER, looks.reassignments()), (ANY, looks.metadata_of(topics))])
-        if None in answers or answers[0].error_code:
+        if None in answers or answers[0].error_code or answers[1].cluster_id != self.host.kafka_id(self.cluster):
             return None
         look = Look()
         look.take_reassignments(answers[0])
@@ -215,13 +219,20 @@ class Worker:
         away = self.memory.away
         needed = {
             broker: self.now_ms
-            for _, move in self.moves(SUBMITTED, COPYING, CANCELLING, CAUGHT_UP)
+            for _, move in self.moves(SUBMITTED, COPYING, CANCELLING, CAUGHT_UP, LEADER_SET)
             for broker in (*move.target, *move.before)
             if broker not in look.alive
         }
         self.memory.away = {broker: away.get(broker, now_ms) for broker, now_ms in needed.items()}
         moving = {move.key for _, move in self.moves(SUBMITTED, COPYING, CANCELLING)}
-        self.budget.take(signals_of(look, moving), self.now_ms)
+        given_up = {
+            broker
+            for plan in self.plans()
+            for move in plan.moves
+            for broker in move.removing
+            if plan.gives_up(move, broker)
+        }
+        self.budget.take(signals_of(look, moving, given_up), self.now_ms)
 
     # Note
 
@@ -262,7 +273,18 @@ class Worker:
         yield from self.throttling.put_in_place(look, found)
         ready = [(plan, move) for plan, move in found if self._may_begin(plan, move) and not self._is_old]
         yield from self.write(move_record(plan, move, self.stage(SUBMITTED)) for plan, move in ready)
+        yield from self.write(self._unthrottled(found))
         return len(ready)
+
+    def _unthrottled(self, found: Iterable[tuple[Plan, Move]]) -> Iterable[WorkRecord]:
+        """Records of the moves whose throttles are refused: without them they do not begin."""
+        for plan, move in found:
+            now = self.host.state.work.plans[plan.id].moves[move.number - 1]
+            why = self.throttling.refused(plan, now) if now.state in WAITING_MOVES else ""
+            if why:
+                self.memory.blocked[plan.id, move.number] = self.now_ms + BLOCKED_AGAIN_MS
+                if (now.state, now.reason) != (BLOCKED, why):
+                    yield move_record(plan, now, self.stage(BLOCKED, why))
 
     @property
     def _is_old(self) -> bool:
