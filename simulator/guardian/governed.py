@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import permutations
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -179,8 +180,8 @@ class GovernedCluster:
             for move in plan.moves:
                 if move.state == VERIFIED:
                     last[move.partition] = [move.target]
-                elif move.partition in last:  # it may have been complete when it was cancelled
-                    last[move.partition].append(move.target)
+                elif move.partition in last:  # complete when it was cancelled; or undone, which leaves another order
+                    last[move.partition] += [move.target, *permutations(move.before)]
         for index, each in self.registrations().items():
             check(not each.adding_replicas, ALL_ENDED, f"{self.name}: {TOPIC}-{index} is being reassigned")
             if index in last:

@@ -9,6 +9,7 @@ from support.fake_cluster import BROKER, TOPIC, FakeCluster
 from support.plans_at_work import NAME, AtWork, reassigning
 
 from penstock.errors import ErrorCode
+from penstock.guardian.core.sight import METADATA
 from penstock.guardian.core.work import worker
 from penstock.guardian.core.work.plans import CANCELLED, DONE, SUPERSEDED, VERIFIED
 
@@ -391,6 +392,25 @@ def test_a_cluster_that_was_not_seen_has_no_plans(work: AtWork) -> None:
     work.sight.clusters.clear()
     reply = work.ask("POST", "/v1/plans", {"cluster": NAME, "plan": SIX})
     assert (reply.status, "has not been looked at yet" in reply.body["error"]) == (503, True)
+
+
+def test_a_plan_is_not_held_against_what_was_seen_before_its_partitions_moved(work: AtWork) -> None:
+    """Else it would wait for ever for them to be where they were."""
+    (seen,) = work.sight.clusters.values()
+    seen.seen_ms[METADATA] = work.now_ms
+    first = reassigning(("a", 0, [4, 2]))
+    number = int(work.ask("POST", "/v1/plans", {"cluster": NAME, "plan": first}).body["id"])
+    work.ask("PATCH", f"/v1/plans/{number}", {"state": "approved"})
+    work.finish(number)
+    more = {"cluster": NAME, "plan": reassigning(("a", 0, [3, 2]))}
+    reply = work.ask("POST", "/v1/plans", more)
+    assert (reply.status, "a-0 has been moved, and has not been seen since" in reply.body["error"]) == (503, True)
+    others = {"cluster": NAME, "plan": reassigning(("a", 1, [4, 3]))}
+    assert work.ask("POST", "/v1/plans", others).status == 201
+    work.see()
+    (seen,) = work.sight.clusters.values()
+    seen.seen_ms[METADATA] = work.now_ms
+    assert work.ask("POST", "/v1/plans", more).status == 201
 
 
 def test_copies_without_a_rate_give_way_to_others_and_come_back(work: AtWork) -> None:

@@ -1,9 +1,10 @@
 """Calls to the brokers of a registered cluster.
 
 A broker is named by its id, once the cluster's metadata has told where it is; or it is ANY (one of those that are
-known, or of the bootstrap servers, in turn, but for those that are known to be gone) or the CONTROLLER (the broker to
-which changes of the cluster are sent; any where that is not known: brokers hand such requests on). Every call ends
-once, with an answer or with the reason for having none, and never before `ask` returns.
+known, or of the bootstrap servers, in turn) or the CONTROLLER (the broker to which changes of the cluster are sent; any
+where that is not known: brokers hand such requests on). ANY passes over brokers that are known to be gone, and
+addresses that have just not answered: by turns alone, who asks in step with others would meet a dead one every time.
+Every call ends once, with an answer or with the reason for having none, and never before `ask` returns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ ANY, CONTROLLER = -1, -2
 LISTENER = "CLUSTER"
 """The listener of clusters that are registered without credentials: neither TLS nor a login."""
 TIMEOUT_MS = 10_000
+SILENT_MS = 30_000
+"""How long an address that has not answered is passed over, when any will do and there are others."""
 
+Address = tuple[str, int]
 Ended = Callable[[Message | None, str | None, int], None]
 """`ended(answer, None, now_ms)`, or `ended(None, reason, now_ms)`."""
 
@@ -51,7 +55,7 @@ class Reach:
     ) -> None:
         """Sends a request to a broker, see the module's head; `channel`: requests of one are answered in order."""
         listener = self._listener(cluster)
-        peer = None if listener is None else self._peer(cluster, broker, listener)
+        peer = None if listener is None else self._peer(cluster, broker, listener, now_ms)
         if peer is None:
             reason = f"broker {broker} of {cluster.name} is not known"
             if listener is None:
@@ -63,7 +67,7 @@ class Reach:
             peer,
             message,
             timeout_ms=timeout_ms,
-            done=ended,
+            done=ended if broker >= 0 else self._noted(cluster, peer, ended),
             now_ms=now_ms,
             channel=f"{cluster.id} {channel}",
         )
@@ -87,7 +91,7 @@ class Reach:
         found = self._credentials.get(cluster.credentials)
         return None if found is None else found.listener
 
-    def _peer(self, cluster: Cluster, broker: int, listener: str) -> Peer | None:
+    def _peer(self, cluster: Cluster, broker: int, listener: str, now_ms: int) -> Peer | None:
         seen = self._sight.clusters.get(cluster.id) or ClusterSight()
         if broker == CONTROLLER and seen.controller in seen.brokers:
             broker = seen.controller
@@ -96,10 +100,31 @@ class Reach:
             return Peer(-1, found.host, found.port, listener)
         if broker >= 0:
             return None
+        host, port = self._next_address(cluster, seen, now_ms)
+        return Peer(-1, host, port, listener)
+
+    def _next_address(self, cluster: Cluster, seen: ClusterSight, now_ms: int) -> Address:
+        """The one whose turn it is of those that may answer."""
         seen.turn += 1
         gone = {(each.host, each.port) for each in seen.departed.values() if each.id not in seen.brokers}
         bootstrap = [split_address(each, "bootstrap", "10.0.0.7:9092") for each in cluster.bootstrap]
         addresses = [each for each in bootstrap if each not in gone] or bootstrap
         addresses += [(each.host, each.port) for each in seen.brokers.values()]
-        host, port = addresses[seen.turn % len(addresses)]
-        return Peer(-1, host, port, listener)
+        heard = [each for each in addresses if seen.silent.get(each, now_ms) <= now_ms]
+        addresses = heard or addresses
+        return addresses[seen.turn % len(addresses)]
+
+    def _noted(self, cluster: Cluster, peer: Peer, ended: Ended) -> Ended:
+        """`ended`, which also has it noted whether an address that any stood for has answered."""
+        address = peer.host, peer.port
+
+        def noted(answer: Message | None, reason: str | None, now_ms: int) -> None:
+            seen = self._sight.clusters.get(cluster.id)
+            if seen is not None and answer is not None:
+                seen.silent.pop(address, None)
+            elif seen is not None:
+                silent = {each: until_ms for each, until_ms in seen.silent.items() if until_ms > now_ms}
+                seen.silent = {**silent, address: now_ms + SILENT_MS}
+            ended(answer, reason, now_ms)
+
+        return noted

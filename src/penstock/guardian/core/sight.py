@@ -164,6 +164,8 @@ class ClusterSight:
         departed: every broker as it was seen alive last. contacts: what is known beside the metadata of missing ones.
         suspected: what looks wrong now, by kind, broker and log directory.
         turn: counts what any of its brokers was asked, so that the next one is asked by another.
+        silent: addresses that did not answer when any broker was asked, and until when (this node's clock, ms) others
+            are preferred to them.
         canaries: by broker. canary_problem: why there is no topic for them.
     """
 
@@ -181,6 +183,7 @@ class ClusterSight:
     contacts: dict[int, Contact] = field(default_factory=dict)
     suspected: dict[tuple[str, int, str], Suspicion] = field(default_factory=dict)
     turn: int = 0
+    silent: dict[tuple[str, int], int] = field(default_factory=dict)
     canaries: dict[int, SeenCanary] = field(default_factory=dict)
     canary_problem: str | None = None
 

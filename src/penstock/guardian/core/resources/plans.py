@@ -49,7 +49,7 @@ from penstock.guardian.core.limits import (
 )
 from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.clusters import cluster_named
-from penstock.guardian.core.sight import IDENTITY
+from penstock.guardian.core.sight import IDENTITY, METADATA
 from penstock.guardian.core.state import ACTIONS, OBSERVE, Cluster, Command, GuardianState
 from penstock.guardian.core.work import checks
 from penstock.guardian.core.work.plans import (
@@ -142,6 +142,7 @@ def submitted(known: Known, call: Call) -> Decided:
         raise Refused(BAD_REQUEST, "thin must be true or false")
     document = body.get("plan")
     moves = checked_moves(known, cluster, document)
+    check_seen_since(known, cluster, moves)
     check_room(state.work, cluster, moves)
     plan = Plan(
         state.work.next_plan,
@@ -184,6 +185,23 @@ def checked_moves(known: Known, cluster: Cluster, document: Any) -> tuple[Move, 
         return checks.moves_of(document, seen, known.wall_ms)
     except checks.Unfit as unfit:
         raise Refused(BAD_REQUEST if unfit.malformed else CONFLICT, str(unfit)) from None
+
+
+def check_seen_since(known: Known, cluster: Cluster, moves: tuple[Move, ...]) -> None:
+    """Whether partitions that other plans have moved have been seen since: the plan would wait for ever for them to be
+    where they were. Raises Refused.
+    """
+    seen_ms = known.sight.clusters[cluster.id].seen_ms.get(METADATA, known.wall_ms)
+    moved = {
+        move.key
+        for plan in known.state.work.plans.values()
+        if plan.cluster == cluster.id and (not plan.ended or plan.changed_ms > seen_ms)
+        for move in plan.moves
+        if move.ended and seen_ms < move.stages[-1].wall_ms <= known.wall_ms
+    }
+    for move in moves:
+        if move.key in moved:
+            raise Refused(UNAVAILABLE, f"{move.name} has been moved, and has not been seen since: ask again soon")
 
 
 def check_room(work: Work, cluster: Cluster, moves: tuple[Move, ...]) -> None:
