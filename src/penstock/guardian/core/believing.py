@@ -52,8 +52,11 @@ class Doubts:
 
 
 def error_name(code: int) -> str:
-    """The name of an error code that another node gave."""
-    return ErrorCode.of_peer(code).name
+    """The name of an error code that another node gave, or its number if it has none here."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
 
 
 def believed_broker(row: MetadataResponseBroker) -> SeenBroker:

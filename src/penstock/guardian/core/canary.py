@@ -19,7 +19,7 @@ from uuid import UUID
 
 from penstock.errors import PenstockError
 from penstock.guardian.core.alarms.finding import fresh
-from penstock.guardian.core.alarms.healing import name_of
+from penstock.guardian.core.believing import error_name
 from penstock.guardian.core.canary_topic import lacking, partitions_of
 from penstock.guardian.core.reach import CONTROLLER, Reach
 from penstock.guardian.core.sight import CANARY_TOPIC, METADATA, ClusterSight, SeenCanary, SeenPartition, Sight
@@ -146,7 +146,7 @@ class Canary:
             results = answer.topics
         elif isinstance(answer, CreatePartitionsResponse):
             results = answer.results
-        problem = next((name_of(each.error_code) for each in results if each.error_code), None)
+        problem = next((error_name(each.error_code) for each in results if each.error_code), None)
         perch.seen.canary_problem = None if results and problem is None else f"its topic: {problem or reason}"
 
     def ask(self, cluster: Cluster, broker: int, request: Message, ended: Callable[..., None], now_ms: int) -> None:
@@ -187,7 +187,7 @@ class Measurement:
             return
         got = next((each for topic in answer.responses for each in topic.partition_responses), None)
         if got is None or got.error_code:
-            self._failed(f"its write: {name_of(got.error_code) if got is not None else 'no result'}", now_ms)
+            self._failed(f"its write: {error_name(got.error_code) if got is not None else 'no result'}", now_ms)
             return
         self._offset = got.base_offset
         self._read(now_ms)
@@ -205,7 +205,7 @@ class Measurement:
         got = next((each for topic in answer.responses for each in topic.partitions), None)
         code = answer.error_code or (got.error_code if got is not None else 0)
         if code:
-            self._failed(f"its read: {name_of(code)}", now_ms)
+            self._failed(f"its read: {error_name(code)}", now_ms)
         elif got is not None and has_record(got.records, self._offset):
             self._over()
             self._seen.succeeded(self._canary.wall_ms(now_ms), now_ms - self._began_ms)

@@ -14,6 +14,7 @@ from penstock.errors import ErrorCode
 from penstock.guardian.core.alarms.alarm import Alarm
 from penstock.guardian.core.alarms.census import Census, PartitionKey
 from penstock.guardian.core.alarms.finding import DEAD_BROKER, DEAD_DISK, SKEWED_LEADERS
+from penstock.guardian.core.believing import error_name
 from penstock.guardian.core.reach import CONTROLLER, Reach
 from penstock.guardian.core.sight import ClusterSight
 from penstock.guardian.core.state import Cluster
@@ -93,14 +94,9 @@ def elected(ended: Ended, answer: Message | None, reason: str | None, now_ms: in
     ]
     failed = [(name, code) for name, code in results if code not in fine]
     if answer.error_code:
-        ended(False, f"the cluster refuses the election: {name_of(answer.error_code)}", now_ms)
+        ended(False, f"the cluster refuses the election: {error_name(answer.error_code)}", now_ms)
     elif results and len(failed) == len(results):
         name, code = failed[0]
-        ended(False, f"no leader was elected; {name}: {name_of(code)}", now_ms)
+        ended(False, f"no leader was elected; {name}: {error_name(code)}", now_ms)
     else:
         ended(True, f"{len(results) - len(failed)} of {len(results)} partitions have their preferred leader", now_ms)
-
-
-def name_of(code: int) -> str:
-    """The name of an error, or its number if it has none."""
-    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from penstock.errors import ErrorCode
+from penstock.guardian.core.believing import error_name
 from penstock.guardian.core.work.looks import Look
 from penstock.guardian.core.work.plans import CANCELLING, CAUGHT_UP, COPYING, SUBMITTED, Move
 from penstock.guardian.core.work.progress import BEFORE, OURS, THERE, place_of
@@ -157,8 +158,5 @@ def refusals_of_directing(answer: object) -> dict[tuple[str, int], Refusal]:
 
 def refusal(code: int, message: str | None) -> Refusal:
     """A refusal, in words."""
-    try:
-        name = ErrorCode(code).name
-    except ValueError:
-        name = f"error {code}"
+    name = error_name(code)
     return Refusal(code, f"{name}: {message}" if message else name)
