@@ -112,37 +112,11 @@ class GuardianNode(NodeMachine):
         self.executor: Executor
         users = EMPTY_IMAGE.scram_credentials
         mechanisms = mechanisms_of(state, scheduler, plugged, lambda: users, self._nonces)
-        self._outgoing = Outgoing(
-            state.node_id,
-            timers=scheduler.timers,
-            random=scheduler.random,
-            report=scheduler.bugs.of("call"),
-            emit=scheduler.emit,
-            idle_ms=node_settings.connections_max_idle_ms,
-            setup_timeout_ms=node_settings.socket_connection_setup_timeout_ms,
-            setup_timeout_max_ms=node_settings.socket_connection_setup_timeout_max_ms,
-            logins=PeerLogins(mechanisms, scheduler.emit, directory.index),
-        )
+        self._outgoing = outgoing_of(state, scheduler, PeerLogins(mechanisms, scheduler.emit, directory.index))
         self.sight = Sight()
         self.reach = Reach(self.outgoing, scheduler.timers, self.sight, settings.credentials)
-        self.early_warning = EarlyWarning(
-            lambda: self.quorum,
-            self.sight,
-            self.reach,
-            scheduler.wall,
-            settings,
-            do=scheduler.do,
-            new_id=lambda: UUID(int=scheduler.random.getrandbits(128), version=4),
-            submission=PlanSubmission(lambda: self.quorum, self.sight),
-        )
-        self.canary = Canary(
-            lambda: self.quorum,
-            self.sight,
-            self.reach,
-            scheduler.wall,
-            where=settings.penstock_guardian_canary,
-            every_ms=settings.penstock_guardian_canary_interval_ms,
-        )
+        self.early_warning = self._early_warning()
+        self.canary = self._canary()
         authorizer = authorizer_of(node_settings)
         authorizer.loaded()
         self.gate = Gate(authorizer, Denials(authorizer, scheduler))
@@ -166,6 +140,29 @@ class GuardianNode(NodeMachine):
             request_timeout_ms=timeout_ms,
             quotas=ClientQuotas(state, scheduler, self.gate),
             client_metrics=ClientMetrics(state, scheduler),
+        )
+
+    def _early_warning(self) -> EarlyWarning:
+        scheduler = self.scheduler
+        return EarlyWarning(
+            lambda: self.quorum,
+            self.sight,
+            self.reach,
+            scheduler.wall,
+            self.guardian_settings,
+            do=scheduler.do,
+            new_id=lambda: UUID(int=scheduler.random.getrandbits(128), version=4),
+            submission=PlanSubmission(lambda: self.quorum, self.sight),
+        )
+
+    def _canary(self) -> Canary:
+        return Canary(
+            lambda: self.quorum,
+            self.sight,
+            self.reach,
+            self.scheduler.wall,
+            where=self.guardian_settings.penstock_guardian_canary,
+            every_ms=self.guardian_settings.penstock_guardian_canary_interval_ms,
         )
 
     # Life
@@ -294,3 +291,19 @@ class GuardianNode(NodeMachine):
 
     def _quorum_broke(self, error: Exception, now_ms: int) -> None:
         self.log_failed(error)
+
+
+def outgoing_of(state: NodeState, scheduler: Scheduler, logins: PeerLogins) -> Outgoing:
+    """Calls of a node to others, by its settings."""
+    settings = state.settings
+    return Outgoing(
+        state.node_id,
+        timers=scheduler.timers,
+        random=scheduler.random,
+        report=scheduler.bugs.of("call"),
+        emit=scheduler.emit,
+        idle_ms=settings.connections_max_idle_ms,
+        setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
+        setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
+        logins=logins,
+    )
