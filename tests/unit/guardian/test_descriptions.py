@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+import jsonschema
 import pytest
 from support.fake_cluster import FakeCluster
 from support.fake_clusters import FakeClusters
@@ -21,7 +22,6 @@ from penstock.guardian.core.calls import Call, Known, Reply
 from penstock.guardian.core.sight import Sight, Suspicion
 from penstock.guardian.core.state import EMPTY, cluster_record, replay
 
-jsonschema = pytest.importorskip("jsonschema")
 TOKEN_ID = "00000000000000aa"
 
 

@@ -6,6 +6,8 @@ import asyncio
 import json
 from dataclasses import replace
 
+import jsonschema
+import openapi_spec_validator
 import pytest
 from support.rest_api import GET, PATIENCE_S, TOKEN, FakeBack, run, serving
 
@@ -257,12 +259,12 @@ def test_the_description_has_every_operation_and_no_loose_end(monkeypatch: pytes
 
 
 def test_the_description_is_openapi() -> None:
-    validator = pytest.importorskip("openapi_spec_validator")
-    validator.validate(app_of(Desk(FakeBack(), lambda what, error: None), answering.RESOURCES.values()).openapi())
+    openapi_spec_validator.validate(
+        app_of(Desk(FakeBack(), lambda what, error: None), answering.RESOURCES.values()).openapi()
+    )
 
 
 def test_every_example_fits_its_shape() -> None:
-    jsonschema = pytest.importorskip("jsonschema")
     for resource in answering.RESOURCES.values():
         for each in resource.operations:
             assert each.example is not None
