@@ -5,7 +5,7 @@ row without one, the rate grows by a twentieth of what is left to the ceiling. A
 the copies (nothing begins), and thirty seconds of that end those under way. It is a function from a pace and a look to
 the next pace: what it comes to can be computed again from the signals alone.
 
-A signal that nobody measures is None, and says nothing.
+A signal that nobody measures is None, and says nothing; so far the executor measures `behind` alone.
 """
 
 from __future__ import annotations
