@@ -17,14 +17,14 @@ GUARDIAN_SCENARIOS = {
     for each in (
         GuardianScenario(
             "guardian",
-            "three nodes of Guardian whose leader is killed, stands still, is cut off and gets a wrong clock, while "
-            "clusters are registered and changed. Every fourth seed aims at moments in which two nodes might act: an "
-            "answer is lost, or a pre-vote is late, while a node wavers between two leaders",
+            "admins register, change and remove clusters, and ask again, of any node and under the same id, until they "
+            "are answered. Every fourth seed aims at moments in which two nodes might act: an answer is lost, or a "
+            "pre-vote is late, while a node wavers between two leaders",
         ),
         GuardianScenario(
             "governed",
-            "the same three nodes carry out plans on two clusters of three brokers, which die, stand still and are cut "
-            "off, too, under producers that want all replicas in sync",
+            "plans are carried out on two clusters of three brokers, which die, stand still and are cut off, too, "
+            "under producers that want all replicas in sync. Now and then a plan is paused, bounded or cancelled",
         ),
     )
 }
