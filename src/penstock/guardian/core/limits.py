@@ -60,6 +60,8 @@ GUARDIAN_DOUBTS_TOLD = 3
 """Things of an answer that are not believed and are named; of the others only the number is told."""
 GUARDIAN_ROWS_PER_ANSWER = 2_000
 """Rows of one answer about what is seen; the others come on the next pages."""
+GUARDIAN_TOPICS_COMPARED_MAX = 255
+"""Topics among which one with a name like that asked for is looked for; in a cluster with more none is suggested."""
 GUARDIAN_ENDS_PER_CALL = 5_000
 """Partitions whose ends are asked for at once; the others are asked for after the answer."""
 GUARDIAN_WINDOWS_KEPT = 288

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.config.nearest import did_you_mean
 from penstock.guardian.core.calls import NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
-from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX
+from penstock.guardian.core.limits import GUARDIAN_TEXT_MAX, GUARDIAN_TOPICS_COMPARED_MAX
 from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.seen import Asked
 from penstock.guardian.core.sight import ClusterSight, SeenPartition, SeenTopic
@@ -35,7 +35,7 @@ class Topics(Resource):
             return Reply(OK, {**asked.head(), "topics": page["rows"], "next": page["next"]})
         topic = topics.get(name)
         if topic is None:
-            near = did_you_mean(name, list(topics)) if len(topics) <= GUARDIAN_TEXT_MAX else ""
+            near = did_you_mean(name, list(topics)) if len(topics) <= GUARDIAN_TOPICS_COMPARED_MAX else ""
             raise Refused(NOT_FOUND, f"cluster {asked.cluster.name} has no topic {name[:GUARDIAN_TEXT_MAX]}{near}")
         by_name = {f"{each.index:010d}": each for each in topic.partitions}
 
