@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from support.fake_cluster import BROKER, TOPIC, FakeCluster
 from support.plans_at_work import NAME, AtWork, reassigning
 
 from penstock.errors import ErrorCode
+from penstock.guardian.core.resources import moves
 from penstock.guardian.core.sight import METADATA
 from penstock.guardian.core.work import worker
 from penstock.guardian.core.work.plans import CANCELLED, DONE, SUPERSEDED, VERIFIED
@@ -437,3 +439,13 @@ def test_copies_without_a_rate_give_way_to_others_and_come_back(work: AtWork) ->
     assert work.finish(number).state == DONE
     assert [each.state for each in work.moves()] == [CANCELLED, CANCELLED, VERIFIED]
     assert work.cluster.configs == {}
+
+
+def test_a_stage_that_no_move_has_is_refused(work: AtWork) -> None:
+    work.submit(SIX)
+    reply = work.ask("GET", "/v1/moves?state=block")
+    assert reply.status == 400
+    assert "did you mean blocked?" in reply.body["error"]
+    for state in moves.STATES:
+        found = work.ask("GET", f"/v1/moves?{urlencode({'state': state})}").body["moves"]
+        assert {each["state"] for each in found} <= {state}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.guardian.client import Answer
 
 DEFAULT_ADDRESS = "127.0.0.1:9500"
+TIMEOUT_MAX_S = 86_400
 
 
 def add_asking(
@@ -62,8 +63,10 @@ def call(arguments: argparse.Namespace, method: str, path: str, body: Any = None
 
     from penstock.guardian.client import GuardianClient
 
+    if not 0 < arguments.timeout <= TIMEOUT_MAX_S:
+        raise UsageError(f"--timeout {arguments.timeout:g}: it must be above 0 and at most {TIMEOUT_MAX_S:,} seconds")
+    timeout_ms = max(1, round(arguments.timeout * 1000))
     try:
-        timeout_ms = round(arguments.timeout * 1000)
         client = GuardianClient(arguments.guardian, security=security_of(arguments), timeout_ms=timeout_ms)
     except ValueError as error:
         raise UsageError(f"--guardian: {error}") from None

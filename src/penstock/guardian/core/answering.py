@@ -123,7 +123,8 @@ def decide(known: Known, call: Call, new_id: Callable[[], UUID]) -> Change:
             if made.body_sha256 != body_hash(call):
                 raise Refused(CONFLICT, f"the request id was that of a {made.command} with another body before")
             return Change((), reply)
-        call.query(())  # nothing of a change is in a query: a name that has a question mark in it would be cut there
+        # a name that has a question mark in it would be cut there
+        call.query(resource.change_queries.get(call.method, ()))
         if not call.request_id.int:
             raise Refused(BAD_REQUEST, "a change needs an id of its request, by which a repeated one is known")
         decided = resource.decide(known, call, name, new_id)

@@ -122,7 +122,8 @@ class Decided:
 class Resource(ABC):
     """One thing to ask for: what is at `path`, and at `path/NAME`. `live`: it is answered from what the leader sees,
     so another node hands a call on even if it changes nothing. `operations`: what it says of itself to people and
-    tools. `body_max_bytes`: what a call may bring.
+    tools. `body_max_bytes`: what a call may bring. `change_queries`: the names that queries of changes may have, by
+    method.
 
     `name` is what follows the path, "" for the path itself. All methods raise Refused.
     """
@@ -131,6 +132,7 @@ class Resource(ABC):
     live = False
     operations: Sequence[Operation] = ()
     body_max_bytes = GUARDIAN_BODY_MAX_BYTES
+    change_queries: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     @abstractmethod
     def read(self, known: Known, call: Call, name: str) -> Reply:

@@ -107,6 +107,7 @@ class Clusters(Resource):
     """See the module's head."""
 
     path = "/v1/clusters"
+    change_queries = MappingProxyType({"DELETE": ("force",)})
     operations = (
         Operation("GET", "All clusters that the requester may see", shape("Clusters", {"clusters": listed(CLUSTER)}),
                   example={"clusters": [EXAMPLE]}),

@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.config.nearest import did_you_mean
 from penstock.guardian.core.calls import BAD_REQUEST, NOT_FOUND, OK, Call, Known, Refused, Reply, Resource
 from penstock.guardian.core.limits import GUARDIAN_MOVES_SHOWN_MAX, GUARDIAN_TEXT_MAX
 from penstock.guardian.core.resources import operations as described
 from penstock.guardian.core.resources.clusters import cluster_named
 from penstock.guardian.core.resources.plans import plan_named
 from penstock.guardian.core.state import GuardianState
-from penstock.guardian.core.work.plans import Move, Part, Plan, Work
-from penstock.guardian.core.work.telling import sentences_of
+from penstock.guardian.core.work.plans import WAITING, Move, Part, Plan, Work
+from penstock.guardian.core.work.telling import STAGES, sentences_of
+
+STATES = (WAITING, *STAGES)
 
 
 class Moves(Resource):
@@ -37,6 +40,10 @@ class Moves(Resource):
             told = {**shown(state, plan, move), "stages": stages(move), "sentences": sentences_of(known, plan, move)}
             return Reply(OK, told)
         query = call.query(("plan", "cluster", "state", "after"))
+        wanted = query.get("state", WAITING)
+        if wanted not in STATES:
+            near = did_you_mean(wanted, STATES)
+            raise Refused(BAD_REQUEST, f"state: {wanted[:GUARDIAN_TEXT_MAX]} is none of {', '.join(STATES)}{near}")
         found: list[dict[str, Any]] = []
         more = False
         for plan, move in chosen(state, query):
