@@ -93,4 +93,5 @@ clean:
 
 .venv/ready-test: .venv/bin/python pyproject.toml constraints.txt packaging/pytest-penstock/pyproject.toml
 	$(PIP) --editable '.[all]' --editable packaging/pytest-penstock
+	PYTHONPATH=tests $(BIN)/python tools/compile_kernels.py
 	@touch $@ .venv/ready-demo

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from math import isfinite
+from math import ceil, isfinite
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -27,6 +27,8 @@ from penstock.guardian.plan.policed import Answer, Columns
 
 WORKER = Path(__file__).with_name("worker.py")
 SHOWN = 60
+CPU_SECONDS_MORE = 5
+"""Processor time that a policy may take beyond its time: who has started it says first that the time is over."""
 LAST_BYTES = 4_096
 """Of what a policy printed, so much is looked at for its last line."""
 NUMBER_MAX = 1e100
@@ -66,7 +68,7 @@ class FilePolicy:
             "columns": columns,
             "memory_bytes_max": POLICY_MEMORY_BYTES_MAX,
             "output_bytes_max": POLICY_OUTPUT_BYTES_MAX,
-            "seconds_max": self.seconds_max,
+            "cpu_seconds_max": ceil(self.seconds_max) + CPU_SECONDS_MORE,
         }
         line = json.dumps(question).encode() + b"\n"
         with TemporaryFile() as answer, TemporaryFile() as printed:

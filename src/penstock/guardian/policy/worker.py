@@ -21,7 +21,7 @@ FUNCTIONS = ("allow", "score")
 LIMITS = {
     resource.RLIMIT_AS: "memory_bytes_max",
     resource.RLIMIT_FSIZE: "output_bytes_max",
-    resource.RLIMIT_CPU: "seconds_max",
+    resource.RLIMIT_CPU: "cpu_seconds_max",
 }
 """What bounds it even if whoever has started it is gone."""
 

@@ -20,10 +20,11 @@ from penstock.guardian.core.alarms.alarm import ACTING, CONFIRMED, ESCALATED, RE
 from penstock.guardian.core.alarms.early_warning import EarlyWarning
 from penstock.guardian.core.alarms.finding import DEAD_BROKER, SKEWED_LEADERS
 from penstock.guardian.core.alarms.submitting import PlanSubmission
-from penstock.guardian.core.calls import Reply
+from penstock.guardian.core.calls import UNAVAILABLE, Refused, Reply
 from penstock.guardian.core.reach import CONTROLLER
 from penstock.guardian.core.reach import Ended as CallEnded
 from penstock.guardian.core.records import GuardianRecord
+from penstock.guardian.core.resources.plans import Plans
 from penstock.guardian.core.sight import METADATA, ClusterSight, Sight
 from penstock.guardian.core.state import EMPTY, Cluster, cluster_record, replay
 from penstock.guardian.core.work.plans import Move, Plan, Work
@@ -219,6 +220,23 @@ def test_a_leader_that_finds_the_intent_without_its_plan_makes_it() -> None:
     intent = Alarm(UUID(int=9), CLUSTER.id, DEAD_BROKER, 3, "", ACTING, START_MS, START_MS, heals=1)
     world.leader.state = replay(world.leader.state, [alarm_record(intent)])
     world.run(100_000)
+    assert len(world.leader.state.work.plans) == 1
+
+
+def test_a_plan_that_is_refused_for_a_moment_is_brought_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another plan has moved must have been seen since."""
+    real, refusals = Plans.decide, iter(range(3))
+
+    def decide(*given: Any) -> Any:
+        if next(refusals, None) is not None:
+            raise Refused(UNAVAILABLE, "t-0 has been moved, and has not been seen since: ask again soon")
+        return real(*given)
+
+    monkeypatch.setattr(Plans, "decide", decide)
+    world = World(dead())
+    world.run(400_000)
+    assert world.states == [ACTING]
+    assert next(refusals, None) is None
     assert len(world.leader.state.work.plans) == 1
 
 

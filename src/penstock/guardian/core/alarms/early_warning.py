@@ -206,8 +206,12 @@ class EarlyWarning:
         ended = partial(self._acted, cluster, alarm)
         self._healing.begin(cluster, alarm, found.seen, found.census, now_ms, ended=ended)
 
-    def _acted(self, cluster: Cluster, alarm: Alarm, begun: bool, said: str, now_ms: int) -> None:
-        """What came of an act. One that could not be done is for a person."""
+    def _acted(self, cluster: Cluster, alarm: Alarm, begun: bool | None, said: str, now_ms: int) -> None:
+        """What came of an act. One that could not be done is for a person, one that cannot be begun yet for later."""
+        if begun is None:
+            if cluster.id in self._guarded:
+                self._guarded[cluster.id].begun.pop(alarm.id, None)
+            return
         quorum = self._quorum()
         present = quorum.leader.state.alarms.by_id.get(alarm.id)
         if not quorum.leads or present is None or (present.state, present.heals) != (ACTING, alarm.heals):

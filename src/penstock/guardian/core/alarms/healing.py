@@ -28,8 +28,10 @@ PREFERRED = 0
 TIMEOUT_MS = 30_000
 CHANNEL = "heal"
 
-Ended = Callable[[bool, str, int], None]
-"""`ended(begun, said, now_ms)`: whether the act was done or is being done, and by what; or why it could not be."""
+Ended = Callable[[bool | None, str, int], None]
+"""`ended(begun, said, now_ms)`: whether the act was done or is being done, and by what; or why it could not be. None:
+it cannot be begun just now, and is to be tried again.
+"""
 
 
 class Submission(Protocol):

@@ -28,8 +28,8 @@ from penstock.protocol.messages.guardian.guardian_plan_record import GuardianPla
 RATE = "auto"
 """Copies go as fast as does not hold up others."""
 
-Submitted = Callable[[bool, str, int], None]
-"""`submitted(taken, said, now_ms)`: what became of a plan, in a sentence."""
+Submitted = Callable[[bool | None, str, int], None]
+"""`submitted(taken, said, now_ms)`: what became of a plan, in a sentence; None: it may be taken a little later."""
 
 
 class Quorum(Protocol):
@@ -73,7 +73,8 @@ class PlanSubmission:
         try:
             records = Plans().decide(self._known(state, wall_ms), call_of(cluster, alarm, plan), "", no_id).records
         except Refused as refused:
-            submitted(False, f"its plan is refused: {refused.reply.body['error']}", now_ms)
+            for_now = refused.reply.status == calls.UNAVAILABLE
+            submitted(None if for_now else False, f"its plan is refused: {refused.reply.body['error']}", now_ms)
             return
         plan_id = next(each.plan_id for each in records if isinstance(each, GuardianPlanRecord))
         new = Plan(plan_id, cluster.id, HEAL, principal_of(alarm), wall_ms)
