@@ -4,7 +4,7 @@
 #   make test       the tests, ten minutes
 #   make simulate   592 simulated clusters, 84 of them with consumer groups, 96 with transactions, 100 with users, 150 with
 #                   quotas, and 100 quorums of Guardian (SEEDS=1..6 GROUP_SEEDS=1..12 TRANSACTION_SEEDS=1..8
-#                   USER_SEEDS=1..50 QUOTA_SEEDS=1..50 GUARDIAN_SEEDS=1..100)
+#                   USER_SEEDS=1..50 QUOTA_SEEDS=1..50 GUARDIAN_SEEDS=1..100 GOVERNED_SEEDS=1..100)
 #   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die
 #   make test-secured  the interop tests of clients again, over SASL_SSL and as an ordinary user with ACLs
 #   make test-other-pythons  the unit tests on every newer Python that this machine has (OTHER_PYTHONS=3.13)
@@ -21,6 +21,7 @@ TRANSACTION_SEEDS ?= 1..8
 USER_SEEDS ?= 1..50
 QUOTA_SEEDS ?= 1..50
 GUARDIAN_SEEDS ?= 1..100
+GOVERNED_SEEDS ?= 1..100
 OTHER_PYTHONS ?=
 # Where slow tests are: three processes that collect all others, too, take half a minute longer.
 SLOW = $(shell grep -rl --include='*.py' 'mark\.slow' tests | sed 's,/conftest\.py$$,,' | sort)
@@ -64,6 +65,7 @@ simulate: .venv/ready-test
 	$(BIN)/python -m simulator --scenario users --seeds $(USER_SEEDS) --jobs 2 --twice 1
 	$(BIN)/python -m simulator --scenario limited --seeds $(QUOTA_SEEDS) --jobs 2 --twice 1
 	$(BIN)/python -m simulator --scenario guardian --seeds $(GUARDIAN_SEEDS) --jobs 2 --twice 1
+	$(BIN)/python -m simulator --scenario governed --seeds $(GOVERNED_SEEDS) --jobs 2 --twice 1
 
 lint: .venv/ready-test
 	$(BIN)/ruff check .
