@@ -3,8 +3,9 @@
 #   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
 #   make test       the tests, ten minutes
 #   make simulate   592 simulated clusters, 84 of them with consumer groups, 96 with transactions, 100 with users, 150 with
-#                   quotas, and 100 quorums of Guardian (SEEDS=1..6 GROUP_SEEDS=1..12 TRANSACTION_SEEDS=1..8
-#                   USER_SEEDS=1..50 QUOTA_SEEDS=1..50 GUARDIAN_SEEDS=1..100 GOVERNED_SEEDS=1..100)
+#                   quotas, 100 quorums of Guardian, and 100 with plans on two clusters (SEEDS=1..6
+#                   GROUP_SEEDS=1..12 TRANSACTION_SEEDS=1..8 USER_SEEDS=1..50 QUOTA_SEEDS=1..50
+#                   GUARDIAN_SEEDS=1..100 GOVERNED_SEEDS=1..100)
 #   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die
 #   make test-secured  the interop tests of clients again, over SASL_SSL and as an ordinary user with ACLs
 #   make test-other-pythons  the unit tests on every newer Python that this machine has (OTHER_PYTHONS=3.13)
