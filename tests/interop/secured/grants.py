@@ -161,6 +161,7 @@ EXCUSED: dict[str, str] = {
     "server/test_isolation_seen.py": "about the log and the metrics of a node, without a client",
     "server/test_local_broker.py": "about the harness itself",
     "spark/": "clients in processes of Spark, which take options: test_spark_on_a_secured_cluster.py has them",
+    "guardian/": "Guardian logs in by its own settings, which unit and e2e tests are about",
     "tools/test_guardian_plan.py": "a plan is a file; what moves replicas is tools/test_moving_replicas.py",
     "tools/test_guardian_sees.py": "Guardian logs in by its own settings, which unit and e2e tests are about",
     "tools/test_guardian_warns.py": "Guardian logs in by its own settings, which unit and e2e tests are about",

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from penstock.server import server
+from penstock.server import node_server
 from penstock.server.clock import Clock
 from penstock.testing.broker import LocalBroker
 
@@ -35,7 +35,7 @@ class SetClock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
     made = SetClock()
-    monkeypatch.setattr(server, "Clock", partial(Clock, wall=made.now_ns))
+    monkeypatch.setattr(node_server, "Clock", partial(Clock, wall=made.now_ns))
     return made
 
 

@@ -67,6 +67,7 @@ def rules(draw: st.DrawFn) -> Rules:
     )
 
 
+@pytest.mark.slow
 @given(models(), rules(), st.integers(0, 3))
 @settings(max_examples=100)
 def test_no_plan_breaks_a_rule(model: Model, rules: Rules, seed: int) -> None:

@@ -59,6 +59,7 @@ def test_a_frame_of_no_change_is_small() -> None:
     assert len(source.frame(state, view.sequence)) < 120
 
 
+@pytest.mark.slow
 def test_mutated_frames_are_refused_or_taken() -> None:
     told = fed(FRAMES, seed=1)
     assert told.total() == FRAMES

@@ -28,6 +28,7 @@ SEEDS = 10
 TRIED_SEEDS = 200
 
 
+@pytest.mark.slow
 def test_what_was_answered_survives_and_one_node_acts(monkeypatch: pytest.MonkeyPatch) -> None:
     installed: list[int] = []
     real = Driver.snapshot_installed
